@@ -31,8 +31,6 @@ from typing import Any, Final, TextIO
 
 from tacit.errors import InvalidInput, NotSupported, require
 
-__all__ = ["Callback", "Checkpoint", "CsvLogger", "TensorBoardLogger", "all_callbacks"]
-
 WRITERS: Final = ("tensorboardX", "torch.utils.tensorboard")
 """Where a SummaryWriter may come from, in this order."""
 

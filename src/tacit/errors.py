@@ -3,9 +3,9 @@
 TacitError
 ├── InvalidInput        your input: what must hold, what was given, what to do
 │   └── UnknownName     a name that no registry knows, with the nearest one that it does
-├── PrivacyBudgetExceeded         the release would exceed the privacy budget; nothing was released
+├── PrivacyBudgetExceeded  the release would exceed the privacy budget; nothing was released
 ├── NotSupported        correct in principle, not offered (yet); the message names what is
-└── PrivacyViolation       would not be private; no option turns it on
+└── PrivacyViolation    would not be private; no option turns it on
 """
 
 from __future__ import annotations
@@ -14,7 +14,9 @@ import contextlib
 import math
 import re
 from collections.abc import Iterable, Iterator
-from typing import Final
+from typing import TYPE_CHECKING, Final
+
+from tacit.renamed import old_names
 
 __all__ = [
     "LARGEST_SEED",
@@ -221,3 +223,13 @@ def require_epsilon(value: object) -> float:
     tacit.errors.InvalidInput: epsilon must be a finite number in [1e-100, 10000], got 1e+308
     """
     return require_real("epsilon", value, MIN_EPSILON, MAX_EPSILON)
+
+
+if not TYPE_CHECKING:
+    __getattr__ = old_names(
+        __name__,
+        BudgetSpent="PrivacyBudgetExceeded",
+        Unsupportable="PrivacyViolation",
+        naming="error_context",
+        MOST="MAX_COUNT",
+    )

@@ -26,8 +26,6 @@ from typing import Any, Final, Generic, TypeVar
 from tacit._version import __version__
 from tacit.errors import InvalidInput, NotSupported, UnknownName, require, require_count
 
-__all__ = ["ENGINES", "RETRIES", "TaskFailed", "check_engine", "default_workers", "parallel_map", "ray_cluster"]
-
 ENGINES: Final = ("local", "ray")
 """By the names that options give them."""
 RETRIES: Final = 3

@@ -22,8 +22,6 @@ from tacit.accounting.search import least_integer, least_real
 from tacit.accounting.search_cache import recall, remember
 from tacit.errors import InvalidInput, require, require_count, require_real
 
-__all__ = ["gaussian_bits", "hoeffding_bits", "least_bits", "least_mirrored_probability", "least_probability"]
-
 
 def hoeffding_bits(epsilon: float, delta: float) -> int:
     """N_H: the fewest fair bits for which Hoeffding's inequality proves one counter (epsilon, delta)-private.

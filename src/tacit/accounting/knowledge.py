@@ -30,23 +30,6 @@ from tacit.accounting.wording import shown_up
 from tacit.errors import NotSupported, UnknownName, require
 from tacit.types import Trust
 
-__all__ = [
-    "KINDS",
-    "PARTIES",
-    "REACHES",
-    "SEES",
-    "SURFACES",
-    "Coalition",
-    "breaches",
-    "coalition_table",
-    "coalitions",
-    "collusion",
-    "kind_of",
-    "reach",
-    "remaining",
-    "sight",
-]
-
 Party: TypeAlias = Literal["learner", "shuffler", "mixer", "issuer", "device", "operator", "network"]
 Surface: TypeAlias = Literal["messages", "times", "sizes", "orders", "keys", "addresses", "logs", "metrics", "database"]
 Kind: TypeAlias = Literal["central", "local", "plain", "sealed", "mixed"]

@@ -12,8 +12,6 @@ from collections.abc import Callable
 
 from tacit.errors import require
 
-__all__ = ["least_integer", "least_real"]
-
 FIRST_STEP = 0.05
 MAX_GROWTH = 1e9
 

@@ -20,8 +20,6 @@ from tempfile import NamedTemporaryFile
 import numpy as np
 import scipy
 
-__all__ = ["recall", "remember"]
-
 
 def recall(question: str) -> float | None:
     """What was answered to this question, a positive number; None if that is not known.

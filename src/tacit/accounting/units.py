@@ -27,8 +27,6 @@ from tacit.accounting.privacy_loss import total
 from tacit.accounting.search import least_real
 from tacit.errors import NotSupported, require_count, require_real
 
-__all__ = ["in_stages", "largest_report_epsilon", "other_exposures", "worst_exposure"]
-
 T = TypeVar("T")
 
 TOLERANCE = 1e-6

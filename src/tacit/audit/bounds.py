@@ -47,19 +47,6 @@ from tacit.accounting.events import Events
 from tacit.accounting.events.gaussian import gaussian_delta, gaussian_epsilon
 from tacit.errors import InvalidInput, require_count, require_real
 
-__all__ = [
-    "Errors",
-    "curve_epsilon",
-    "event_epsilon",
-    "exact_delta",
-    "exact_epsilon",
-    "lower_rate",
-    "noise_factor",
-    "quieter",
-    "refuted",
-    "upper_rate",
-]
-
 Floats = NDArray[np.float64]
 
 _MAX_NOISE: Final = 32.0

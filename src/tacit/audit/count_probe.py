@@ -21,21 +21,6 @@ from tacit.release.shuffle_release import ShuffleRelease
 from tacit.released.batches import BatchQuery, PlannedBatch
 from tacit.released.counts import CountShape, CountStatistics, empty_counts
 
-__all__ = [
-    "MESSAGE_BITS",
-    "BatchProbe",
-    "CountProbe",
-    "counted",
-    "counts_of",
-    "covered",
-    "exact_counts",
-    "hostile_users",
-    "one_user",
-    "ordinary_users",
-    "stacked",
-    "users_at",
-]
-
 Floats = NDArray[np.float64]
 
 MESSAGE_BITS = 100_000_000

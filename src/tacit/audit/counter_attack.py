@@ -21,8 +21,6 @@ from tacit.noise.continual.kary_tree import KaryTree
 from tacit.noise.continual.tree import LaplaceTree
 from tacit.noise.laplace import Laplace
 
-__all__ = ["StreamScore", "stream_score"]
-
 Floats = NDArray[np.float64]
 
 

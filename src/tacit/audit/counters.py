@@ -22,8 +22,6 @@ from tacit.errors import InvalidInput
 from tacit.noise.continual.counter import ContinualCounter, Running, add, begin
 from tacit.protocol import Calibration, Noise, PrivateStatistics
 
-__all__ = ["CountedPrefixes", "CounterProbe", "PrefixState", "PrefixStatistics", "Prefixes"]
-
 Floats = NDArray[np.float64]
 
 

@@ -22,8 +22,6 @@ from tacit.randomness import SimulationNoise, seed_streams
 from tacit.release.central_batches import CentralBatches
 from tacit.runs.assemble import Assembled
 
-__all__ = ["curator_runs"]
-
 
 def curator_runs(parts: Assembled, trials: int, seed: int) -> list[Scores]:
     """All batches of the schedule again and again, and the policies that follow from the canary's."""

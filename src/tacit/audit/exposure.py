@@ -31,19 +31,6 @@ from tacit.accounting.families import Family
 from tacit.audit.count_probe import CountProbe, counted, exact_counts, ordinary_users, users_at
 from tacit.audit.probes import Probe
 
-__all__ = [
-    "admitted",
-    "certificate",
-    "claim",
-    "continual",
-    "events",
-    "exposure",
-    "families",
-    "noise_map",
-    "own_covariance",
-    "stated_exposure",
-]
-
 Floats = NDArray[np.float64]
 
 STEPS = 64

@@ -42,8 +42,6 @@ from tacit.audit.exposure import admitted
 from tacit.audit.probes import Probe
 from tacit.errors import InvalidInput
 
-__all__ = ["coins", "exposed", "fields", "lattice", "length", "measured", "shift", "tails", "worst_pair"]
-
 Floats = NDArray[np.float64]
 
 _TOLERANCE: Final = 1e-6

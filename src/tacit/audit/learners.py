@@ -46,17 +46,6 @@ from tacit.released.returns import ReturnQuery
 from tacit.runs.assemble import Assembled, assemble
 from tacit.runs.config import RunConfig, parse_learner
 
-__all__ = [
-    "AUDITED_LEARNERS",
-    "LAYERED",
-    "attack_learner",
-    "audit_learner",
-    "default_environment",
-    "learner_target",
-    "shown_learner",
-    "target_of",
-]
-
 AUDITED_LEARNERS: Final = tuple(
     name for name, row in LEARNERS.items() if not row.reference and (row.losses is None or row.losses.private is None)
 )

@@ -42,8 +42,6 @@ from tacit.noise.subset_selection import SubsetSelection
 from tacit.noise.unary_encoding import UnaryEncoding
 from tacit.randomness import SimulationNoise
 
-__all__ = ["AUDITED_MECHANISMS", "audit_mechanism", "calibrated_mechanism", "mechanism_scores"]
-
 Floats = NDArray[np.float64]
 
 Families = tuple[Family, ...]

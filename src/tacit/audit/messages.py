@@ -32,8 +32,6 @@ from tacit.release.shuffle.roles import permuted
 from tacit.release.shuffle_release import ShuffleRelease
 from tacit.release.stage import NoSecret
 
-__all__ = ["DISTINGUISHERS", "IntegerMessages", "as_printed", "audit_messages", "message_scores"]
-
 Floats = NDArray[np.float64]
 
 DISTINGUISHERS: Final = ("values", "counts", "order", "sums")

@@ -35,8 +35,6 @@ from tacit.release.shuffle_release import ShuffleRelease
 from tacit.release.staged import Staged
 from tacit.released.precision import CELL, REWARD, VISIT, now_radius, sum_radius
 
-__all__ = ["Sample", "independent", "paths", "precise", "sampled", "unbiased", "variance"]
-
 Floats = NDArray[np.float64]
 Path = Literal["messages", "aggregate"]
 

@@ -22,17 +22,6 @@ from tacit.randomness import SimulationNoise
 from tacit.released.counts import CountShape
 from tacit.support import Support
 
-__all__ = [
-    "Record",
-    "canaries",
-    "counters_of",
-    "exact_record",
-    "pooled",
-    "record_answers",
-    "record_releases",
-    "record_width",
-]
-
 Floats = NDArray[np.float64]
 Record = Callable[[Any, int, SimulationNoise], Floats]
 """(users, trials, noise) -> records [trials, releases, width]."""

@@ -17,8 +17,6 @@ from tacit.policies.softmax import public_features, softmax_table, tabular_featu
 from tacit.released.gradients import DoseQuery, SoftmaxQuery
 from tacit.released.losses import LossQuery
 
-__all__ = ["DoseProbe", "LossProbe", "SoftmaxProbe"]
-
 Floats = NDArray[np.float64]
 
 

@@ -14,8 +14,6 @@ from tacit.audit.probes import CANARY, HOSTILE, Probe
 from tacit.data.trajectories import Trajectories
 from tacit.released.returns import ReturnQuery
 
-__all__ = ["ReturnProbe"]
-
 Floats = NDArray[np.float64]
 CROWD: Final = 64
 """Others who are asked: so many that their bits are rarely the same twice."""

@@ -37,17 +37,6 @@ from tacit.runs.assemble import Assembled
 from tacit.simulation.loop import Ended, RoundKernels, fused, interpret
 from tacit.statistics.count_vectors import add_trajectory
 
-__all__ = [
-    "Scores",
-    "batch_runs",
-    "final_parameters",
-    "gradient_runs",
-    "linear_scores",
-    "matched_distinguisher",
-    "naive_bayes",
-    "single_runs",
-]
-
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 Distinguisher = Callable[[Floats], float]

@@ -58,8 +58,6 @@ from tacit.release.table import make_privatizer
 from tacit.released.batches import BatchQuery, PlannedBatch
 from tacit.released.counts import CountShape
 
-__all__ = ["View", "audit_privatizer", "audit_together", "small_privatizer", "sums_score", "view_of"]
-
 SHAPE: Final = CountShape(horizon=2, num_states=3, num_actions=2, staged=True)
 """The small world in which privatizers are attacked."""
 USERS: Final = 9

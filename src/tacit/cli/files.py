@@ -11,17 +11,6 @@ import typer
 from tacit.errors import InvalidInput, require
 from tacit.runs.storage_paths import check_writable, write_whole, writing_to
 
-__all__ = [
-    "Key",
-    "OutFile",
-    "Pinned",
-    "check_out",
-    "read_bytes",
-    "read_design_file",
-    "read_json_file",
-    "write_bytes",
-]
-
 Key: TypeAlias = Annotated[Path | None, typer.Option(help="The private key that signs (see 'tacit keys new').")]
 Pinned: TypeAlias = Annotated[Path | None, typer.Option(help="The public key that must have signed.")]
 OutFile: TypeAlias = Annotated[Path | None, typer.Option(help="The file to write.")]

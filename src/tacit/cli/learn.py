@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from tacit.study.episodes import DataCheck, Progress
     from tacit.study.learning import Behaviour, Keep, Learned
 
-__all__ = ["register"]
-
 EVERY = 1_000_000
 """After so many rows a line says how far the reading is."""
 

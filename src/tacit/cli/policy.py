@@ -13,8 +13,6 @@ from tacit.errors import InvalidInput, NotSupported, UnknownName, require
 if TYPE_CHECKING:
     from tacit.policies.named import NamedPolicy
 
-__all__ = ["load_named", "register"]
-
 policies = typer.Typer(help="Policies by name: show one, or ask it what to do.", rich_markup_mode=None)
 
 File = Annotated[Path, typer.Argument(help="A policy: of 'tacit learn', of a study, or a bundle of a run (JSON).")]

@@ -14,8 +14,6 @@ import typer
 from tacit.cli.common import AsJson, print_json, print_table, say, tell
 from tacit.errors import LARGEST_SEED, NotSupported, require_count
 
-__all__ = ["register", "service_extra"]
-
 serve = typer.Typer(help="Run the parties of a study as services over HTTP.", rich_markup_mode=None)
 Config = Annotated[Path, typer.Argument(help="The configuration of the party (TOML).")]
 EXTRA: Final = frozenset(

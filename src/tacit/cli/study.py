@@ -20,8 +20,6 @@ from tacit.cli.files import (
 )
 from tacit.errors import InvalidInput, require
 
-__all__ = ["register", "study"]
-
 study = typer.Typer(help="Learn from real people, stage by stage: the learner's side.", rich_markup_mode=None)
 Directory = Annotated[Path, typer.Argument(help="The directory of the study.")]
 DESIGN = "design.json"

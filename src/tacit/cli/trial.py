@@ -14,8 +14,6 @@ if TYPE_CHECKING:
     from tacit.runs.trial_result import People
     from tacit.types import Trust
 
-__all__ = ["register"]
-
 trials = typer.Typer(
     help="Private trials: a policy against the baseline, or its value, by fresh users.", rich_markup_mode=None
 )

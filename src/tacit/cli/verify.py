@@ -17,8 +17,6 @@ from tacit.errors import require
 if TYPE_CHECKING:
     from tacit.runs.verify import Verdict
 
-__all__ = ["register"]
-
 keys = typer.Typer(help="Keys that sign bundles, certificates and directories (Ed25519).", rich_markup_mode=None)
 
 

@@ -25,18 +25,6 @@ import numpy as np
 from tacit.arrays import Ints
 from tacit.errors import InvalidInput, NotSupported, UnknownName, require, require_count, require_real
 
-__all__ = [
-    "Bins",
-    "Discretiser",
-    "Function",
-    "Numbers",
-    "Product",
-    "by_name",
-    "discretiser_from_dict",
-    "discretiser_of",
-    "tiles",
-]
-
 SHOWN: Final = 10_000
 """Discretisers with more states than this name them by their numbers only."""
 

@@ -30,8 +30,6 @@ from tacit.memory import available_memory, require_free
 from tacit.policies import Policy, policy_from_dict, policy_to_dict
 from tacit.support import Support
 
-__all__ = ["EVALUATION", "LIVE_PREFIX", "LiveWorld", "live", "scaled"]
-
 LIVE_PREFIX: Final = "gymnasium:"
 """How a live world is named where environments are: `gymnasium:Blackjack-v1`."""
 EVALUATION: Final = 2_000

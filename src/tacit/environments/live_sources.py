@@ -17,8 +17,6 @@ from tacit.environments.discretise import by_name
 from tacit.environments.live_presets import PRESETS, LivePreset
 from tacit.errors import InvalidInput, NotSupported, UnknownName, require
 
-__all__ = ["is_id", "make_source", "name_of", "plain_options", "preset_of", "source_of", "spec_of"]
-
 _HANDED: dict[str, Callable[..., Any]] = {}
 """Functions that were handed over in this process, by name: those of a prompt cannot be imported."""
 

@@ -16,8 +16,6 @@ from tacit.environments.live import LiveWorld
 from tacit.environments.state_features import SeenMDP
 from tacit.environments.tabular import TabularMDP
 
-__all__ = ["state_inputs"]
-
 
 def state_inputs(world: TabularMDP | SeenMDP | LiveWorld) -> tuple[Floats, Floats]:
     """Inputs [S,n], and for each state whether it is active [S]: 1 or 0.

@@ -24,17 +24,6 @@ from tacit.support import Support
 if TYPE_CHECKING:
     import gymnasium
 
-__all__ = [
-    "RewardKind",
-    "TabularMDP",
-    "check_probabilities",
-    "check_rewards",
-    "feature_map",
-    "floats",
-    "frozen",
-    "names_of",
-]
-
 RewardKind = Literal["bernoulli", "deterministic"]
 """How a reward is drawn from its mean: a coin in {0, 1}, or the mean itself."""
 

@@ -11,8 +11,6 @@ from tacit.arrays import Floats, Ints
 from tacit.kernels import kernel
 from tacit.lazy_jit import lazy_jit
 
-__all__ = ["first_values"]
-
 
 def _work(start: Ints, to: Ints, p: Floats, r: Floats, tables: Floats) -> int:
     J, H, S, A = tables.shape

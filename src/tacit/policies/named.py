@@ -24,8 +24,6 @@ from tacit.errors import InvalidInput, UnknownName, require, require_count
 from tacit.notebook import block, grid
 from tacit.policies.tables import DeterministicPolicy, Policy, policy_from_dict, policy_to_dict, tabular
 
-__all__ = ["POLICY_FORMAT", "POLICY_VERSION", "NamedPolicy"]
-
 POLICY_FORMAT: Final = "tacit-policy"
 POLICY_VERSION: Final = 1
 ENTRIES: Final = ("format", "format_version", "horizon", "states", "actions", "policy", "fallback", "killed")

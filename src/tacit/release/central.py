@@ -59,8 +59,6 @@ from tacit.released.counts import CountShape, CountStatistics, empty_counts
 from tacit.released.precision import CountPrecision, Sampling, everything_sent
 from tacit.statistics.count_vectors import Encoding, add_batch, add_trajectory, count_families, dimension_of
 
-__all__ = ["Central", "CentralState", "geometric_ends"]
-
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 

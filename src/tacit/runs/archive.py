@@ -23,8 +23,6 @@ from tacit.runs.verify import doubts_about_run, kept_config
 from tacit.simulation.judges.games import LossMeasures
 from tacit.simulation.judges.softmax import Objective
 
-__all__ = ["PrivacyJSON", "make_header", "make_labels", "make_privacy", "read_result", "write_result"]
-
 
 def make_header(
     config: RunConfig,

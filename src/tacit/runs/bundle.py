@@ -47,9 +47,6 @@ from tacit.runs.result import Result
 from tacit.runs.signature import digest, examine, sign
 from tacit.runs.storage import check_writable, read_json, write_json, writing_to
 
-__all__ = ["Bundle", "export_bundle", "load_bundle"]
-
-
 FORMAT: Final = "tacit-bundle"
 FORMAT_VERSION: Final = 3
 

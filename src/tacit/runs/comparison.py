@@ -31,8 +31,6 @@ from tacit.runs.storage_paths import is_local, make_directory, resolve_location
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["FIGURE", "Comparison", "Run", "borrow_finished", "load", "run_comparison"]
-
 INDEX: Final = "comparison.json"
 FIGURE: Final = FigureSpec(name="regret")
 """The figure of a comparison that asks for nothing else."""

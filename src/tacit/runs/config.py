@@ -22,18 +22,6 @@ if TYPE_CHECKING:  # models that are handed over cost their import only where th
     from tacit.environments.tabular import TabularMDP
     from tacit.planning.loss_budget import LossBudget
 
-__all__ = [
-    "DEFAULT_BATCH",
-    "MAX_SEEDS",
-    "RunConfig",
-    "Seeds",
-    "as_seeds",
-    "option_lines",
-    "parse_learner",
-    "run_options",
-    "run_parameters",
-]
-
 MAX_SEEDS: Final = 1_000_000
 """Each has rows, a file and a policy of its own."""
 MAX_CHECKPOINTS: Final = 100_000

@@ -23,8 +23,6 @@ from tacit.runs.figures import (
 )
 from tacit.runs.result import Result
 
-__all__ = ["figure_of"]
-
 MAX_SEED_VALUES: Final = 40_000
 """A figure with more values of single seeds than this holds their means and bands only: a page must stay small."""
 

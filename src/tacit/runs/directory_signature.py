@@ -23,8 +23,6 @@ from tacit.errors import require
 from tacit.runs.signature import sign
 from tacit.runs.storage import RUN_FILES, RunDirectory, read_json, write_json, writing_to
 
-__all__ = ["INDEX", "SIGNATURE", "doubts_about_signature", "kept_signature", "runs_of", "sign_directory"]
-
 SIGNATURE: Final = "signature.json"
 FORMAT: Final = "tacit-directory"
 INDEX, RESULTS_OF_A_PAPER = "comparison.json", ("cells.json", "results.parquet")

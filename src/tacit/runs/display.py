@@ -14,8 +14,6 @@ if TYPE_CHECKING:
     from tacit.runs.comparison import Comparison
     from tacit.runs.result import Result
 
-__all__ = ["comparison_html", "frame_of", "result_html"]
-
 
 def frame_of(results: Sequence[Result]) -> Any:
     """The rows of these results as one pandas DataFrame, with the columns of results.parquet.

@@ -8,8 +8,6 @@ from typing import Final
 from tacit.runs.figures import PerEpisode, references, series
 from tacit.runs.result import Result
 
-__all__ = ["finding"]
-
 MAX_NAMED: Final = 8
 """More runs than this are not all named: the first and the last few are."""
 

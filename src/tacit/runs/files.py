@@ -34,8 +34,6 @@ from tacit.runs.comparison import Comparison, Run, run_comparison
 from tacit.runs.config import RunConfig, parse_learner, run_options
 from tacit.runs.size_defaults import apply_size_defaults
 
-__all__ = ["compare", "read_comparison"]
-
 ENTRIES: Final = tuple(item.name for item in run_options())
 SHARED_BY_ALL: Final = ("environment", "learner", "episodes", "seeds", "checkpoints", "baseline")
 """The defaults that also apply to a reference policy."""

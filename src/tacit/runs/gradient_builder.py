@@ -30,8 +30,6 @@ from tacit.released.gradients import DoseQuery, GradientShape, SoftmaxQuery
 from tacit.runs.builder import Countable, RunRequest, privacy_request, refuse_losses, tabular_environment
 from tacit.runs.config import RunConfig
 
-__all__ = ["GradientBuilder"]
-
 REFERENCE_EPSILON: Final = 1.0
 """The batch size of a run without privacy is that of this epsilon, so that the two can be compared."""
 

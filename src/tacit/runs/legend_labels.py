@@ -8,8 +8,6 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["apart", "name_lines"]
-
 LINE_POINTS: Final = 11.0
 """The height of a label."""
 

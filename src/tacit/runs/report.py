@@ -20,8 +20,6 @@ from tacit.runs.result import Result
 from tacit.runs.returns_report import RETURN_HEAD, return_cells
 from tacit.runs.storage_paths import check_writable, make_directory, resolve_location, write_whole, writing_to
 
-__all__ = ["Table", "render_report", "write_report"]
-
 SIMULATION_ONLY: Final = "Regret compares with the true optimum and is known in simulations only."
 LIVE_ONLY: Final = "A live world has no table and no known optimum: returns are measured, in simulations only."
 VERIFIER: Final = (

@@ -43,8 +43,6 @@ if TYPE_CHECKING:
 
     from tacit.runs.figures import Band, LogAxes
 
-__all__ = ["Resolved", "Result", "Spread", "resolve", "spread_of", "world_json"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Resolved:

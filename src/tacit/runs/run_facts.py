@@ -18,8 +18,6 @@ from tacit.runs.estimate import memory_of
 from tacit.runs.result import Resolved, Result, resolve, world_json
 from tacit.simulation.simulate import SeedRun
 
-__all__ = ["RunFacts", "derive", "result_of"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunFacts:

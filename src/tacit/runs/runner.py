@@ -34,8 +34,6 @@ from tacit.runs.storage_paths import resolve_location
 from tacit.runs.trial_arms import check_arms
 from tacit.simulation.simulate import SeedRun
 
-__all__ = ["CheckedRun", "Notify", "RunSpec", "check_cells", "run", "run_cells", "silent"]
-
 Notify = Callable[[str], None]
 """Takes one line for whoever is watching."""
 

@@ -40,8 +40,6 @@ from tacit.simulation.simulate import COMPILED_FROM, Progress, SeedRun, Speed, l
 if TYPE_CHECKING:
     from multiprocessing.synchronize import Event
 
-__all__ = ["SeedFailed", "Task", "run_tasks"]
-
 POLL_SECONDS: Final = 0.1
 TRIAL_SECONDS: Final = 1.5
 """Unless told how many workers to use, try so long without any: short work is done before a process has started.

@@ -22,8 +22,6 @@ from typing import Any, Final
 from tacit.errors import InvalidInput, NotSupported, require
 from tacit.runs.storage import check_writable, writing_to
 
-__all__ = ["PRIVATE", "PUBLIC", "Signed", "canonical", "digest", "examine", "new_keys", "sign"]
-
 PRIVATE, PUBLIC = "private.pem", "public.pem"
 ALGORITHM: Final = "ed25519"
 DOMAIN: Final = b"tacit signature 1\n"

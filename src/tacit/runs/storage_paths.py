@@ -30,23 +30,6 @@ from typing import Any, Final, cast
 
 from tacit.errors import InvalidInput, NotSupported, TacitError
 
-__all__ = [
-    "TEMPORARY",
-    "check_writable",
-    "complete_files",
-    "is_local",
-    "json_bytes",
-    "locked",
-    "make_directory",
-    "read_json",
-    "resolve_location",
-    "write_json",
-    "write_private",
-    "write_together",
-    "write_whole",
-    "writing_to",
-]
-
 TEMPORARY: Final = ".tmp-"
 """How the names of files begin that are not written yet."""
 OBJECT_STORES: Final = frozenset({"s3", "s3a", "gs", "gcs", "az", "abfs", "abfss", "oss", "memory"})

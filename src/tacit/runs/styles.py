@@ -12,8 +12,6 @@ from typing import Any, Final
 
 from tacit.runs.result import Result
 
-__all__ = ["GREY", "REFERENCE_STYLES", "STYLES", "WIDTH", "Style", "line_styles", "style_of"]
-
 Style = tuple[str, Any, str]
 """Colour, dash and marker."""
 

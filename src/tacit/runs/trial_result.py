@@ -19,8 +19,6 @@ from tacit.errors import InvalidInput, UnknownName, require
 from tacit.planning.arms import ArmInterval, Verdict, interval_of, verdict_of, wrong_verdict
 from tacit.released.arms import ArmStatistics
 
-__all__ = ["FORMAT", "ArmMean", "People", "TrialResult"]
-
 FORMAT: Final = "tacit-trial"
 FORMAT_VERSION: Final = 1
 People: TypeAlias = Literal["fresh", "same"]

@@ -40,8 +40,6 @@ from tacit.runs.storage_paths import resolve_location
 from tacit.runs.trial_result import FORMAT as TRIAL
 from tacit.runs.trial_result import TrialResult
 
-__all__ = ["Verdict", "check_certificate", "doubts_about_run", "kept_config", "verify"]
-
 TOLERANCE: Final = 1e-6
 CELLS = "cells.json"
 WHERE_IT_RUNS: Final = ("workers", "engine", "address", "out", "json")

@@ -20,8 +20,6 @@ from tacit.study.bundle import Bundle
 if TYPE_CHECKING:
     import httpx
 
-__all__ = ["for_all", "join_all", "refresh_all", "send_all"]
-
 Result = TypeVar("Result")
 
 

@@ -16,8 +16,6 @@ from uvicorn.protocols.http.auto import AutoHTTPProtocol
 
 from tacit.service.problems import MEDIA_TYPE, PROBLEMS
 
-__all__ = ["LARGEST_HEAD", "bounded_protocol"]
-
 LARGEST_HEAD: Final = 64 * 1024
 HEAD_END: Final = b"\r\n\r\n"
 _Base: Any = AutoHTTPProtocol

@@ -34,8 +34,6 @@ from tacit.service.tokens.enrolment import Enrolment
 from tacit.study.demo import ACTIONS, STATES
 from tacit.study.design import StudyDesign, plan_study
 
-__all__ = ["STAGES", "ServiceDemo", "run_service_demo"]
-
 STAGES: Final = 3
 Say = Callable[[str], None]
 

@@ -19,8 +19,6 @@ from typing import Any, Final
 
 from tacit.errors import NotSupported
 
-__all__ = ["DemoPage", "device_files", "serve_page"]
-
 TYPES: Final = {".html": "text/html", ".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml"}
 STUDY: Final = "/demo/study.json"
 POLICY: Final = (

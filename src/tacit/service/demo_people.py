@@ -22,8 +22,6 @@ from tacit.service.http_client import async_client
 from tacit.service.retry import Backoff
 from tacit.study.demo import AWAY, COVERED, live
 
-__all__ = ["Lived", "Slice", "live_stage"]
-
 AT_ONCE: Final = 32
 PATIENCE: Final = 120.0
 """Seconds that a device tries to send."""

@@ -11,8 +11,6 @@ from tacit.service.encryption.envelope import envelope_size
 from tacit.study.sealed_batches import message_size
 from tacit.study.wire import Report
 
-__all__ = ["largest_envelope"]
-
 TOKEN: Final = 1030
 """The longest token, credential or name with its head."""
 

@@ -24,8 +24,6 @@ from tacit.errors import NotSupported
 if TYPE_CHECKING:
     import httpx
 
-__all__ = ["Exchange", "HttpRequest", "HttpResponse", "Pause", "async_client", "client", "converse", "converse_async"]
-
 SMALL: Final = 2**16
 """The longest reply that is no bundle."""
 TIMEOUT: Final = 30.0

@@ -26,8 +26,6 @@ from tacit.service.metrics import COMMIT_SIZE_BUCKETS, Meters
 from tacit.service.problems import Refused
 from tacit.study.collector import Collector
 
-__all__ = ["Writer"]
-
 Row = tuple[Any, ...]
 T = TypeVar("T")
 PATIENCE_STEP: Final = 0.5

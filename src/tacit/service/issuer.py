@@ -35,8 +35,6 @@ from tacit.service.tokens.token_issuer import Denied, Issuer
 from tacit.service.web import Drain, Still, application, health_route, json_response, metrics_route, said
 from tacit.study.contract import read_design
 
-__all__ = ["IssuerService", "party"]
-
 ANSWERS: Final = {
     "malformed": "malformed",
     "foreign": "token",

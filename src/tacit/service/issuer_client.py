@@ -15,8 +15,6 @@ from tacit.runs.storage_paths import write_private
 from tacit.service.peers import Peer
 from tacit.service.tokens.keys import TokenKeys
 
-__all__ = ["IssuerLink"]
-
 
 class IssuerLink:
     """What a learner asks of an issuer; `kept` is the file of the newest document that was seen."""

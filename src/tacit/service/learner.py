@@ -44,8 +44,6 @@ from tacit.study.record import export_policy
 from tacit.study.sealed_batches import require_seals
 from tacit.study.study import Study
 
-__all__ = ["POLICY", "LearnerService", "open_study", "party"]
-
 POLICY: Final = "policy.json"
 ISSUER_KEYS: Final = "issuer-keys.json"
 LONGEST: Final = 200

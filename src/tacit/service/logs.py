@@ -18,8 +18,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import IO, Any, Final
 
-__all__ = ["Log"]
-
 FIELDS: Final = frozenset(
     (
         *("stage", "question", "reports", "state", "reason", "addresses", "count", "status", "route", "seconds"),

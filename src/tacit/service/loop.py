@@ -21,8 +21,6 @@ from tacit.service.logs import Log
 from tacit.service.metrics import Meters
 from tacit.service.worker import Outcome, Step, Worker
 
-__all__ = ["Loop"]
-
 OUTCOMES: Final[tuple[Outcome, ...]] = ("moved", "waiting", "unreachable", "held", "refused", "finished")
 FIRST: Final = 0.05
 LONGEST: Final = 300

@@ -39,8 +39,6 @@ from tacit.service.peers import Peer
 from tacit.service.tokens.enrolment import Enrolment
 from tacit.study.contract import Design, channels_of
 
-__all__ = ["Loopback"]
-
 ORDER: Final = ("shuffler", "mixer", "issuer", "learner")
 """Parties in the order in which they are started: whoever is talked to comes first."""
 START_SECONDS: Final = 60.0

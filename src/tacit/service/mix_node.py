@@ -48,8 +48,6 @@ from tacit.study.external_shuffle import MEMORY, TEMPORARY, fsync_directory
 from tacit.study.sealed_batches import LAYER, NO_TOKENS, Manifest, require_layers
 from tacit.study.wire import ReleasePayload, sha256
 
-__all__ = ["PART", "Mixed", "Mixer"]
-
 FORMAT: Final = "tacit-mixed"
 VERSION: Final = 1
 PART: Final = 8 * 2**20

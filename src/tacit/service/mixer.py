@@ -37,8 +37,6 @@ from tacit.service.web import Drain, application, health_route, metrics_route
 from tacit.study.contract import read_design
 from tacit.study.external_shuffle import pieces_of
 
-__all__ = ["Jobs", "mixed_by", "mixer_routes", "party"]
-
 
 class Jobs:
     """Stages that are being mixed, each by a thread of its own; a failure is told to whoever asks next, once."""

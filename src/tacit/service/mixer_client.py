@@ -18,8 +18,6 @@ from tacit.service.peers import Peer, Unreachable
 from tacit.study.sealed_batches import Manifest
 from tacit.study.wire import ReleasePayload
 
-__all__ = ["MixerLink"]
-
 PATIENCE: Final = 3600.0
 """Seconds that a mixer may take for one batch."""
 

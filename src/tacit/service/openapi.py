@@ -15,8 +15,6 @@ from starlette.routing import BaseRoute, Route
 from tacit._version import __version__
 from tacit.service.problems import MEDIA_TYPE, PROBLEMS
 
-__all__ = ["BYTES", "HTML", "JSON", "Offer", "openapi"]
-
 JSON: Final = "application/json"
 BYTES: Final = "application/octet-stream"
 HTML: Final = "text/html"

@@ -21,8 +21,6 @@ from tacit.service.retry import problem_of, retry_after
 if TYPE_CHECKING:
     import httpx
 
-__all__ = ["Peer", "PeerRefused", "Unreachable"]
-
 LARGEST: Final = 64 * 2**20
 DETAIL: Final = 300
 

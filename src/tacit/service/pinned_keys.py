@@ -8,8 +8,6 @@ from pathlib import Path
 
 from tacit.errors import require
 
-__all__ = ["PinnedKeys"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PinnedKeys:

@@ -16,8 +16,6 @@ from starlette.responses import Response
 
 from tacit.errors import NotSupported, PrivacyBudgetExceeded, PrivacyViolation, TacitError
 
-__all__ = ["ANSWERS", "MEDIA_TYPE", "PROBLEMS", "Problem", "Refused", "problem_response", "refusal_of"]
-
 MEDIA_TYPE: Final = "application/problem+json"
 
 

@@ -28,8 +28,6 @@ from tacit.service.tokens.admission import Admission, TokenAdmission
 from tacit.study.bundle import Bundle
 from tacit.study.collector import Collector
 
-__all__ = ["Kept", "Loaded", "Relay", "ring_of"]
-
 LAST: Final = "last-bundle.json"
 FIRST_QUESTIONS: Final = "SELECT stage, bundle FROM question WHERE number = 0 ORDER BY stage DESC LIMIT 1"
 ISSUER: Final = "issuer"

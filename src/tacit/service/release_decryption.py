@@ -35,8 +35,6 @@ from tacit.study.wire import ReleasePayload
 if TYPE_CHECKING:
     from tacit.service.tokens.keys import TokenKeys
 
-__all__ = ["BatchOpener"]
-
 
 class BatchOpener:
     """Opens the batches of one study; `source`, the shuffler, serves them."""

@@ -18,8 +18,6 @@ from typing import Final, Literal
 from tacit.errors import require_count, require_real
 from tacit.service.http_client import HttpResponse
 
-__all__ = ["AGAIN", "COUNTED", "FINAL", "Answer", "Backoff", "problem_of", "retry_after", "understood"]
-
 Next = Literal["done", "wait", "rekey", "over", "refused"]
 COUNTED, AGAIN, NO_ANSWER = "counted", "again", "no answer"
 DONE: Final = {201: COUNTED, 200: AGAIN}

@@ -31,8 +31,6 @@ from tacit.service.connections import LARGEST_HEAD, bounded_protocol
 from tacit.service.logs import Log
 from tacit.service.web import Drain
 
-__all__ = ["Listener", "Party", "serve"]
-
 FILES_BESIDE: Final = 256
 """Open files that are not connections."""
 

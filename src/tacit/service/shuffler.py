@@ -44,8 +44,6 @@ from tacit.study.databases import database_at
 from tacit.study.sealed_batches import require_seals
 from tacit.study.store import Failpoint, no_failpoint
 
-__all__ = ["Shuffler", "collector_of", "party", "public_app", "shuffler"]
-
 REPORT: Final = struct.Struct("<4s32sI")
 """What of a report is read before the collector does: its first word, study and stage."""
 REPORT_WORD: Final = b"TCR1"

@@ -37,8 +37,6 @@ from tacit.study.bundle import Bundle
 from tacit.study.collector import Collector
 from tacit.study.contract import Head
 
-__all__ = ["internal_app"]
-
 TEXT: Final = "text/plain"
 LONGEST_HEAD: Final = 200
 RANGE: Final = re.compile(r"bytes=(\d{1,18})-(\d{0,18})")

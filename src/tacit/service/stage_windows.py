@@ -27,8 +27,6 @@ from tacit.service.metrics import STATES, Meters
 from tacit.service.relay import Relay
 from tacit.study.collector import Collector
 
-__all__ = ["StageStatus", "StageWindows", "close_stage", "ends_after", "look", "void_stage"]
-
 TOO_FEW: Final = "too few reports at the end of the window"
 OPEN: Final = """SELECT stage.number, slot, state, n,
                  (SELECT count(*) FROM report WHERE report.stage = stage.number), ends

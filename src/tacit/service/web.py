@@ -32,7 +32,6 @@ from tacit.service.metrics import Meters
 from tacit.service.openapi import JSON, Offer, openapi
 from tacit.service.problems import Refused, problem_response, refusal_of
 
-__all__ = ["Drain", "Guard", "Still", "application", "health_route", "json_response", "metrics_route", "said"]
 T = TypeVar("T")
 STILL_SECONDS = 60.0
 

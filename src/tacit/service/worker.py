@@ -26,8 +26,6 @@ from tacit.study.bundle import Bundle
 from tacit.study.study import Study
 from tacit.study.wire import ReleasePayload
 
-__all__ = ["Issuing", "Outcome", "Sealed", "Step", "Worker", "no_failpoint"]
-
 Outcome = Literal["moved", "waiting", "unreachable", "held", "refused", "finished"]
 LONGEST: Final = 300
 

@@ -37,8 +37,6 @@ from tacit.simulation.judges.softmax import Objective
 from tacit.simulation.loop import interpret, kernels_of, run_fused
 from tacit.simulation.worlds import world_of
 
-__all__ = ["COMPILED_FROM", "Progress", "SeedRun", "Speed", "log_checkpoints", "simulate"]
-
 Speed = Literal["auto", "compiled", "interpreted"]
 Progress = Callable[[int], None]
 """Called with the number of episodes done."""

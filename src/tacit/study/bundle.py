@@ -46,8 +46,6 @@ from tacit.study.contract import Head
 from tacit.study.declarations import Features, declared_features
 from tacit.study.queries import query_from_dict
 
-__all__ = ["FORMAT", "VERSION", "Bundle"]
-
 FORMAT: Final = "tacit-stage"
 VERSION: Final = 1
 LARGEST_BUNDLE: Final = 64 * 2**20

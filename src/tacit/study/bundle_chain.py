@@ -13,8 +13,6 @@ from tacit.study.bundle import Bundle
 from tacit.study.contract import GENESIS_HEAD, Design, Head
 from tacit.study.wire import ReleasePayload
 
-__all__ = ["handed", "issue", "kept_bundle", "last_head", "weighted"]
-
 
 def issue(
     connection: Connection,

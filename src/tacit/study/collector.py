@@ -66,8 +66,6 @@ from tacit.study.state import decode_state, encode_state
 from tacit.study.store import Database, Failpoint, no_failpoint
 from tacit.study.wire import ReleasePayload, sha256
 
-__all__ = ["Collector"]
-
 PEOPLE: Final = "people.key"
 REPORTS_PER_TRANSACTION: Final = 1000
 """How many reports one transaction takes in."""

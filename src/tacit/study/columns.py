@@ -11,8 +11,6 @@ from typing import Any
 
 from tacit.errors import require, require_real
 
-__all__ = ["Bins", "Categories", "parse_number", "require_text"]
-
 
 def parse_number(text: str) -> float:
     """The number that a text stands for, NaN if it is none; no underscores, no infinities by other names.

@@ -20,19 +20,6 @@ from tacit.release.registry import channel_from_dict
 from tacit.runs.signature import canonical, sign
 from tacit.study.declarations import Features
 
-__all__ = [
-    "GENESIS_HEAD",
-    "Design",
-    "Head",
-    "Parts",
-    "certificate_under",
-    "channels_of",
-    "packages_of",
-    "parts_of",
-    "read_design",
-    "usable_key",
-]
-
 DIGEST: Final = 32
 
 

@@ -16,8 +16,6 @@ from tacit.plugins import named
 from tacit.study.sqlite import SqliteDatabase
 from tacit.study.store import Database
 
-__all__ = ["DATABASES", "database_at"]
-
 GROUP: Final = "tacit.databases"
 POSTGRES: Final = EntryPoint("postgresql", "tacit.service.database:PostgresDatabase", GROUP)
 

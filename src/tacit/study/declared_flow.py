@@ -17,8 +17,6 @@ from tacit.arrays import Floats
 from tacit.released.counts import CountStatistics
 from tacit.support import Support
 
-__all__ = ["supported_gaps"]
-
 
 def supported_gaps(statistics: CountStatistics, support: Support) -> list[tuple[Floats, Floats]]:
     """How far F1, F2 and F3 are from holding, line by line, with the standard deviation of each line's noise."""

@@ -26,8 +26,6 @@ from tacit.runs.signature import canonical
 from tacit.runs.storage_paths import complete_files, read_json, write_private, writing_to
 from tacit.study.contract import GENESIS_HEAD
 
-__all__ = ["DRAWN", "STATE", "DeviceState", "keep", "recall"]
-
 STATE: Final = "device.json"
 DRAWN: Final = "device.drawn"
 VERSION: Final = 2

@@ -10,8 +10,6 @@ from tacit.arrays import Floats, Ints
 from tacit.data.trajectories import Trajectories, Trajectory
 from tacit.study.mapping import EpisodeMapping
 
-__all__ = ["NOTES", "REASONS", "DataCheck", "Episodes"]
-
 REASONS: Final[Mapping[str, str]] = {
     "ragged row": "rows with another number of fields than the header",
     "no person": "rows without a person",

@@ -28,8 +28,6 @@ from tacit.released.counts import CountStatistics
 from tacit.study.declared_flow import supported_gaps
 from tacit.support import Support
 
-__all__ = ["IMPOSSIBLE", "SIGMAS", "FlowScore", "broken_flow", "flow_gaps", "flow_scores"]
-
 SIGMAS: Final = 4.0
 RATE: Final = 2.0 * float(ndtr(-SIGMAS))
 IMPOSSIBLE: Final = "sums: so many people cannot have sent so many messages of one kind"

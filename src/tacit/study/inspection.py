@@ -13,8 +13,6 @@ from tacit.study.contract import Design, Head
 from tacit.study.ledger_heads import stopped_by
 from tacit.study.wire import ReleasePayload, sha256
 
-__all__ = ["require_outbox", "status_of"]
-
 
 def status_of(connection: Connection, design: Design, channels: Sequence[Release], noise: str) -> dict[str, Any]:
     """The stages, what was refused and what was spent."""

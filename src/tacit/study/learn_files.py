@@ -25,8 +25,6 @@ from tacit.runs.storage import check_writable, read_json, write_json, writing_to
 from tacit.runs.verify import Verdict, check_certificate
 from tacit.study.learning import Learned, LearnRequest, planned
 
-__all__ = ["LEARNED", "LEARNED_FORMAT", "check_target", "learned_to_dict", "save_learned", "verify_learned"]
-
 LEARNED_FORMAT: Final = "tacit-learned"
 LEARNED_VERSION: Final = 1
 LEARNED, POLICY, CERTIFICATE = "learned.json", "policy.json", "certificate.json"

@@ -15,8 +15,6 @@ from tacit.learners.contract import PlanningLearner
 from tacit.protocol import Learner, Plan
 from tacit.study.state import decode_state, encode_state
 
-__all__ = ["LearnerState", "keep"]
-
 COINS = ("PCG64", "PCG64DXSM", "Philox", "SFC64", "MT19937")
 
 

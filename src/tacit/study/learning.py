@@ -49,18 +49,6 @@ from tacit.released.counts import CountShape, CountStatistics
 from tacit.study.episodes import DataCheck, Episodes, Progress, as_mapping, check_log
 from tacit.study.mapping import EpisodeMapping
 
-__all__ = [
-    "Behaviour",
-    "Keep",
-    "LearnRequest",
-    "Learned",
-    "deal",
-    "learn",
-    "learn_from",
-    "planned",
-    "require_usable",
-]
-
 Behaviour = Literal["known", "unknown"]
 Keep = Literal["random", "first"]
 MECHANISM: Final = "batched"

@@ -28,8 +28,6 @@ from tacit.study.contract import GENESIS_HEAD, Head
 from tacit.study.external_shuffle import fsync_directory
 from tacit.study.store import Store
 
-__all__ = ["HeadFile", "UnknownHead", "require_latest", "require_seen", "stopped_by"]
-
 NAME: Final = "last-head"
 STOPPED: Final = "stopped"
 

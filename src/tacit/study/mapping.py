@@ -27,8 +27,6 @@ from typing import Any, Final, Literal, Self, get_args
 from tacit.errors import InvalidInput, UnknownName, require, require_count, require_real
 from tacit.study.columns import Bins, Categories, require_text
 
-__all__ = ["Absorb", "Columns", "EpisodeMapping", "LongRule"]
-
 LongRule = Literal["refuse", "cut"]
 MAX_STATES: Final = 65_535
 """Labels of states and actions are 16 bits wide on the wire."""

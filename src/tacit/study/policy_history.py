@@ -17,8 +17,6 @@ from tacit.policies import tabular
 from tacit.study.bundle import Bundle
 from tacit.study.study import Study
 
-__all__ = ["Change", "StagePolicy", "changes", "followed"]
-
 SAME: Final = 0.005
 """Shares that differ by less look the same in whole per cent."""
 

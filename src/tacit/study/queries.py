@@ -15,8 +15,6 @@ from tacit.released.gradients import DoseQuery, SoftmaxQuery
 from tacit.released.losses import LossQuery
 from tacit.released.returns import Bit, ReturnQuery
 
-__all__ = ["QUERIES", "query_from_dict", "query_to_dict"]
-
 QUERIES: Final[Mapping[str, type[Any]]] = {
     "totals": Totals,
     "batch": BatchQuery,

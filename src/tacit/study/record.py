@@ -28,8 +28,6 @@ from tacit.study.queries import query_to_dict
 from tacit.study.study import Study
 from tacit.study.wire import ReleasePayload, sha256
 
-__all__ = ["ENTRIES", "FORMAT", "export_policy", "replayed"]
-
 FORMAT: Final = "tacit-study-policy"
 FORMAT_VERSION: Final = 1
 ENTRIES: Final = (

@@ -13,8 +13,6 @@ from tacit.study.contract import Design
 from tacit.study.size_grid import rung_of
 from tacit.study.wire import ReleasePayload, sha256
 
-__all__ = ["ExpectedRelease", "expected", "give_up_asking", "store_release", "used"]
-
 
 class ExpectedRelease(NamedTuple):
     """The stage that a release belongs to."""

@@ -16,8 +16,6 @@ from typing import Any, Final
 from tacit.errors import InvalidInput, NotSupported, require
 from tacit.study.mapping import EpisodeMapping
 
-__all__ = ["LOG_SUFFIXES", "Row", "is_log", "read_rows"]
-
 Row = tuple[str | None, ...] | None
 LOG_SUFFIXES: Final = (".csv", ".parquet")
 CHUNK: Final = 8192

@@ -23,8 +23,6 @@ from tacit.runs.storage import check_writable, writing_to
 from tacit.study.store import SCHEMA_VERSION, Failpoint, Fill, Store, no_failpoint, require_kind, require_version
 from tacit.study.tables import COLLECTOR, STUDY
 
-__all__ = ["FILES", "SqliteDatabase", "SqliteStore"]
-
 WAIT_SECONDS: Final = 60.0
 STRICT_SINCE: Final = (3, 37)
 TABLES: Final[Mapping[str, Sequence[str]]] = {"collector": COLLECTOR, "study": STUDY}

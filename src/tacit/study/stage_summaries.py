@@ -36,8 +36,6 @@ from tacit.study.flow import FlowScore, flow_scores
 from tacit.study.study import Study
 from tacit.study.wire import ReleasePayload
 
-__all__ = ["Return", "StageSummary", "readings", "return_of"]
-
 Use = Literal["used", "quarantined", "skipped"]
 Z: Final = 1.959964
 """97.5% of a normal distribution lie below it."""

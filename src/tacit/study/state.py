@@ -19,8 +19,6 @@ import numpy as np
 
 from tacit.errors import InvalidInput, require
 
-__all__ = ["decode_state", "encode_state"]
-
 MAGIC: Final = b"TACB1"
 DIGEST: Final = 32
 KINDS: Final = "biuf"

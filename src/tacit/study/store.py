@@ -22,17 +22,6 @@ from typing import Any, Final, Protocol
 from tacit.accounting.database import Connection
 from tacit.errors import require
 
-__all__ = [
-    "SCHEMA_VERSION",
-    "Database",
-    "Failpoint",
-    "Fill",
-    "Store",
-    "no_failpoint",
-    "require_kind",
-    "require_version",
-]
-
 SCHEMA_VERSION: Final = 3
 
 Failpoint = Callable[[str], None]

@@ -50,8 +50,6 @@ from tacit.study.sealed_batches import Manifest, require_layers, require_opened
 from tacit.study.store import Database, Failpoint, no_failpoint
 from tacit.study.wire import ReleasePayload
 
-__all__ = ["Study"]
-
 
 class Study:
     """A study in a directory, as its learner sees it."""

@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from typing import Final
 
-__all__ = ["COLLECTOR", "STUDY"]
-
 
 def _refuse(name: str, what: str, when: str, why: str) -> str:
     """A trigger that refuses `what` (as in BEFORE INSERT ON stage) under a condition."""

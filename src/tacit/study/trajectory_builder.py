@@ -22,8 +22,6 @@ from tacit.study.episode_log import REASONS, DataCheck, Episodes
 from tacit.study.mapping import EpisodeMapping
 from tacit.study.rows import Row
 
-__all__ = ["TrajectoryBuilder"]
-
 MAX_CELLS: Final = 2**28
 """The most steps that are kept in memory."""
 TOLERANCE: Final = 1e-6

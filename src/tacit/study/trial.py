@@ -42,8 +42,6 @@ from tacit.study.policy_history import followed
 from tacit.study.study import Study
 from tacit.study.wire import ReleasePayload
 
-__all__ = ["EVERYBODY", "StudyTrial", "is_trial", "plan_trial", "read_trial", "trial_bit"]
-
 EVERYBODY: Final = ("everybody",)
 """The one state of a trial."""
 LEARNERS: Final[Mapping[str, str]] = {"central": "bucb", "shuffle": "bucb", "local": uniform_assignment.NAME}

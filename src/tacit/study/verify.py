@@ -28,8 +28,6 @@ from tacit.study.store import Database
 from tacit.study.study import Study
 from tacit.study.wire import ReleasePayload
 
-__all__ = ["verify_collector", "verify_policy", "verify_study"]
-
 Signatures = list[tuple[bool, Signed]]
 """Whether there is a signature, and what it is worth."""
 

@@ -28,8 +28,6 @@ from tacit.service.encryption.hpke import SecretKey
 from tacit.study.external_shuffle import MEMORY, Written, pieces_of, write_permuted
 from tacit.study.sealed_batches import LAYER, Manifest, message_size, sealable
 
-__all__ = ["CHUNK", "MixedBatch", "OpenedBatch", "mix_batch", "open_batch"]
-
 CHUNK: Final = 2**18
 """Bytes of a piece: about 5,000 messages, a quarter of a second of one core."""
 

@@ -21,8 +21,6 @@ from typing import BinaryIO, Final, Self
 
 from tacit.errors import InvalidInput, require_count
 
-__all__ = ["Copies"]
-
 ENC: Final = 32
 EACH: Final = 128
 """Bytes that a key takes in a set, roughly."""

@@ -23,8 +23,6 @@ from tacit.errors import UnknownName, require_count
 from tacit.executors import ray_cluster
 from tacit.service.batches.tasks import Task
 
-__all__ = ["ENGINES", "Engine", "engine"]
-
 Found = TypeVar("Found")
 AHEAD: Final = 3
 """How many pieces per worker are under way at most (N2)."""

@@ -26,8 +26,6 @@ from tacit.runs.storage_paths import write_private
 from tacit.service.config import Secret
 from tacit.service.problems import Refused
 
-__all__ = ["READER", "WRITER", "Access", "Session", "Tokens"]
-
 Role = Literal["reader", "writer"]
 READER: Final = "reader.token"
 WRITER: Final = "writer.token"

@@ -12,8 +12,6 @@ from tacit.service.peers import Unreachable
 from tacit.service.stage_windows import close_stage, void_stage
 from tacit.study.study import Study
 
-__all__ = ["close", "kill", "void"]
-
 LONGEST = 200
 
 

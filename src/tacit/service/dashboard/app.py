@@ -36,8 +36,6 @@ from tacit.service.openapi import BYTES, HTML, Offer
 from tacit.service.problems import MEDIA_TYPE, Refused, problem_response, refusal_of
 from tacit.service.web import json_response, said
 
-__all__ = ["Dashboard"]
-
 Handler = Callable[[Request], Awaitable[Response]]
 VIEWS: Final = ("operator", "officer", "learner")
 HEADERS: Final = {

@@ -18,8 +18,6 @@ from tacit.service.metrics import Meters
 from tacit.service.server import Listener, Party
 from tacit.service.web import Drain, application, health_route
 
-__all__ = ["SECRETS", "dashboard_party", "entrance"]
-
 SECRETS: Final = "dashboard"
 """The directory of the tokens, beside the files of the first party that is watched."""
 LIMITS: Final = Limits(body=16_384, connections=200, drain_seconds=5)

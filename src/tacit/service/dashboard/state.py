@@ -22,8 +22,6 @@ from tacit.service.web import Still
 from tacit.study.policy_history import followed
 from tacit.study.stage_summaries import readings
 
-__all__ = ["DashboardState"]
-
 DISK_SECONDS: Final = 60.0
 BEAT_SECONDS: Final = 15.0
 """How often an idle stream says that it is there."""

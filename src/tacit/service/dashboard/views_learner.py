@@ -13,8 +13,6 @@ from tacit.study.stage_summaries import StageSummary
 from tacit.study.study import Study
 from tacit.study.trial import is_trial, read_trial
 
-__all__ = ["changed", "policy_table", "returns", "standing", "trial"]
-
 STATES: Final = 60
 STEPS: Final = 24
 CHANGES: Final = 60

@@ -22,8 +22,6 @@ from tacit.study.study import Study
 from tacit.study.verify import verify_collector, verify_study
 from tacit.study.wire import ReleasePayload
 
-__all__ = ["budget", "certificate", "ledger", "release_bytes", "releases", "verified"]
-
 KEPT = {
     "collector": "SELECT stage, question, bytes, digest, charge FROM outbox ORDER BY charge",
     "study": "SELECT stage, question, bytes, digest, charge FROM release ORDER BY charge",

@@ -24,8 +24,6 @@ from tacit.study.intake import REASONS
 from tacit.study.stage_summaries import StageSummary
 from tacit.study.study import Study
 
-__all__ = ["Rate", "disks", "flow_rows", "keys", "leases", "quarantined", "refusals", "stages"]
-
 HOUR: Final = 3600.0
 MINUTES: Final = 60
 """So many minutes are shown."""

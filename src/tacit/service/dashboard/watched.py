@@ -16,8 +16,6 @@ from tacit.study.contract import Design
 from tacit.study.databases import database_at
 from tacit.study.study import Study
 
-__all__ = ["Watched", "WatchedParty", "watch"]
-
 INSIDE: Final = ("learner/config.toml", "shuffler/config.toml", "study", "collector")
 """Where parties stand in a directory of several."""
 

@@ -24,8 +24,6 @@ try:
 except ImportError as error:  # pragma: no cover - the extras are there where tests run
     raise NotSupported("PostgreSQL needs more packages: pip install 'tacit[service,postgres]'") from error
 
-__all__ = ["PostgresConnection", "Where", "close_all", "connecting", "engine_of", "errors_of"]
-
 WAIT_SECONDS: Final = 60
 CONNECTS: Final = 10
 POOL: Final = 4

@@ -26,8 +26,6 @@ from tacit.accounting.database import Connection
 from tacit.errors import require, require_count
 from tacit.study.store import Store
 
-__all__ = ["Lease"]
-
 LONGEST_NAME: Final = 200
 Clock = Callable[[], float]
 

@@ -26,8 +26,6 @@ from tacit.service.database.engine import WAIT_SECONDS, PostgresConnection, Wher
 from tacit.service.database.tables import COLLECTOR, STUDY
 from tacit.study.store import SCHEMA_VERSION, Failpoint, Fill, Store, no_failpoint, require_kind, require_version
 
-__all__ = ["PostgresDatabase", "PostgresStore"]
-
 TABLES: Final[Mapping[str, Sequence[str]]] = {"collector": COLLECTOR, "study": STUDY}
 SCRUBBED: Final[Mapping[str, str]] = {"collector": "body, token, secret", "study": ""}
 SCRUB_WAITS: Final = "5s"

@@ -9,8 +9,6 @@ from __future__ import annotations
 
 from typing import Final
 
-__all__ = ["COLLECTOR", "STUDY"]
-
 STATE_OF: Final = (
     "(SELECT stage.state FROM stage JOIN report ON report.stage = stage.number WHERE report.seq = {row}.seq)"
 )

@@ -26,8 +26,6 @@ from tacit.errors import InvalidInput, require, require_count
 from tacit.runs.signature import canonical, examine
 from tacit.service.encryption.hpke import SUITE, PublicKey
 
-__all__ = ["FORMAT", "PARTIES", "STATES", "VERSION", "KeyState", "KeysDocument", "Party", "believed_keys", "entry"]
-
 FORMAT: Final = "tacit-keys"
 VERSION: Final = 1
 Party = Literal["learner", "shuffler", "mixer"]

@@ -21,17 +21,6 @@ from typing import Final, Literal, NamedTuple, Protocol
 from tacit.errors import InvalidInput, require
 from tacit.service.encryption.hpke import OVERHEAD, PublicKey, outer_info
 
-__all__ = [
-    "REASONS",
-    "EnvelopeReason",
-    "EnvelopeRefused",
-    "Opened",
-    "Opens",
-    "envelope_size",
-    "open_envelope",
-    "seal_envelope",
-]
-
 ENVELOPE: Final = b"TCE1"
 PLAIN: Final = b"TCP1"
 HEAD: Final = struct.Struct("<4s32s8s")

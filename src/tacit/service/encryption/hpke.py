@@ -25,17 +25,6 @@ from typing import Any, Final
 
 from tacit.errors import InvalidInput, NotSupported, require
 
-__all__ = [
-    "KEY_ID",
-    "OVERHEAD",
-    "SUITE",
-    "PublicKey",
-    "SecretKey",
-    "inner_info",
-    "mixer_info",
-    "outer_info",
-]
-
 SUITE: Final = "X25519-HKDF-SHA256-AES128GCM"
 KEY: Final = 32
 KEY_ID: Final = 8

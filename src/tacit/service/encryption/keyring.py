@@ -33,8 +33,6 @@ from tacit.runs.storage import check_writable, writing_to
 from tacit.service.encryption.documents import FORMAT, PARTIES, STATES, VERSION, KeyState, Party, entry
 from tacit.service.encryption.hpke import KEY_ID, SUITE, SecretKey
 
-__all__ = ["Keyring"]
-
 RING: Final = "keyring.json"
 LOCK: Final = "keyring.lock"
 RING_FORMAT: Final = "tacit-keyring"

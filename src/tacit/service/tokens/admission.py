@@ -25,16 +25,6 @@ from tacit.service.tokens.enrolment import Enrolment
 from tacit.service.tokens.keys import TokenKeys
 from tacit.service.tokens.token import Refusal, verify
 
-__all__ = [
-    "Admission",
-    "EnrolledAdmission",
-    "OpenAdmission",
-    "TokenAdmission",
-    "known_credential",
-    "open_name",
-    "people_of",
-]
-
 KNOWN: Final = b"TCK1"
 OPEN: Final = b"TCO1"
 HEAD: Final = struct.Struct("<4sH")

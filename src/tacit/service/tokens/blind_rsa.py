@@ -37,19 +37,6 @@ try:
 except ImportError as error:  # pragma: no cover - the extra is installed wherever this is tested
     raise NotSupported("tokens need the package cryptography: pip install 'tacit[service]'") from error
 
-__all__ = [
-    "PREFIX",
-    "SIZE",
-    "Blinded",
-    "PublicKey",
-    "SecretKey",
-    "blind",
-    "blind_sign",
-    "encode",
-    "finalize",
-    "prepare",
-]
-
 BITS: Final = 2048
 SIZE: Final = BITS // 8
 """Bytes of a blinded message and of a signature under the keys that are made here."""

@@ -27,8 +27,6 @@ from tacit.errors import InvalidInput, require, require_count
 from tacit.runs.storage import writing_to
 from tacit.runs.storage_paths import write_private
 
-__all__ = ["Enrolment"]
-
 HEADER: Final = "tacit-credentials 1"
 PERSON_BYTES: Final = 16
 CREDENTIAL_BYTES: Final = 32

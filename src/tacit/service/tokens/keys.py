@@ -23,8 +23,6 @@ from tacit.errors import InvalidInput, require
 from tacit.runs.signature import canonical, examine, sign
 from tacit.service.tokens.blind_rsa import SIZE, PublicKey
 
-__all__ = ["TokenKeys"]
-
 FORMAT: Final = "tacit-token-keys"
 VERSION: Final = 1
 DIGEST: Final = 32

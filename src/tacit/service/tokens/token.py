@@ -22,8 +22,6 @@ from tacit.errors import InvalidInput, require
 from tacit.service.tokens.blind_rsa import PREFIX, SIZE
 from tacit.service.tokens.keys import DIGEST, LAST_STAGE, TokenKeys
 
-__all__ = ["LENGTH", "NONCE", "REASONS", "Refusal", "Token", "message", "require_tokens", "verify", "verify_tokens"]
-
 MAGIC: Final = b"TCT1"
 NONCE: Final = PREFIX
 LAYOUT: Final = struct.Struct(f"<4sI{NONCE}s{SIZE}s")

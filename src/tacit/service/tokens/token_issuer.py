@@ -32,8 +32,6 @@ from tacit.service.tokens.token_store import ISSUED, STAGE_KEY, Issued
 from tacit.study.contract import usable_key
 from tacit.study.intake import Pseudonyms
 
-__all__ = ["DENIALS", "Denied", "Issuer"]
-
 PEOPLE: Final = "pseudonyms.key"
 BEGUN: Final = "begun"
 """A file that says that there is a database: without it, a directory whose database was lost would begin anew."""

@@ -23,8 +23,6 @@ from tacit.service.tokens.blind_rsa import SIZE, PublicKey, blind, finalize
 from tacit.service.tokens.keys import TokenKeys
 from tacit.service.tokens.token import NONCE, Token, message
 
-__all__ = ["Asked"]
-
 LARGEST_REPLY: Final = 4096
 FIELDS: Final = ("study", "nonce", "inverse", "blinded", "key")
 

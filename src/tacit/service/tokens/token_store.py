@@ -28,8 +28,6 @@ try:
 except ImportError as error:  # pragma: no cover - the extra is installed wherever this is tested
     raise NotSupported("an issuer needs the package sqlalchemy: pip install 'tacit[service]'") from error
 
-__all__ = ["Issued"]
-
 DATABASE: Final = "issuer.db"
 VERSION: Final = "1"
 WAIT_SECONDS: Final = 60

@@ -22,8 +22,6 @@ from tacit.runs.storage_paths import write_private
 from tacit.service.tokens.keys import TokenKeys
 from tacit.service.tokens.token_request import Asked
 
-__all__ = ["Wallet"]
-
 STATE: Final = "wallet.json"
 
 

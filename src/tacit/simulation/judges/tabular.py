@@ -20,8 +20,6 @@ from tacit.policies import AnyPolicy, DeterministicPolicy, Policy, tabular
 from tacit.policies.tables import tables_of
 from tacit.protocol import Measures, Plan
 
-__all__ = ["TabularJudge", "Tally", "Truth", "begin_tally", "gaps_of", "refresh", "truth_of"]
-
 
 class Truth(NamedTuple):
     """The true model and the optimal value of each first state."""
