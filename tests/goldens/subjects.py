@@ -42,7 +42,7 @@ OLD_CERTIFICATE = (
 tests of their own."""
 
 OF_THE_DAY = ("version", "date")
-WORDS = ("verdict", "collusion", "statement", "warnings", "public", "verifier")
+WORDS = ("verdict", "collusion", "statement", "warnings", "public", "verifier", "coalitions")
 """Entries of certificates that are written by the clock, and in words."""
 TESTS = Path(__file__).parents[1]
 
@@ -317,7 +317,7 @@ def certificate(**arguments: Any) -> Any:
 def words(**arguments: Any) -> Any:
     """What a certificate says in words, as JSON and as text."""
     found = _assemble(arguments).certificate
-    plain, shown = found.to_dict(), found.render().splitlines()
+    plain, shown = found.to_dict(), found.describe().splitlines()
     said = {key: plain[key] for key in WORDS if key in plain}
     told = _without(plain["terms"], OF_THE_DAY)
     return {**said, "terms": told, "text": [line for line in shown if tacit.__version__ not in line]}

@@ -15,6 +15,7 @@ from html import escape
 from textwrap import fill
 from typing import Any, Final, Literal, TypeAlias, get_args
 
+from tacit._version import __version__
 from tacit.accounting.claims import PrivacyClaim
 from tacit.accounting.composition import Method, delta_of, epsilon_of, method_of
 from tacit.accounting.events import Events, event_from_dict
@@ -264,8 +265,8 @@ class Certificate:
             coalitions=tuple(Coalition.from_dict(one) for one in plain.get("coalitions", ())),
         )
         follows = found.to_dict()
-        # Up to 0.8.0 the same was said in other words, which are derived anew.
-        names = ("holds", "release") if earlier(plain) else FOLLOWING
+        # The words of other versions are derived anew.
+        names = ("holds", "release") if in_other_words(plain) else FOLLOWING
         said = all(plain[name] == follows[name] for name in names if name in plain)
         require(said, "a certificate's words must follow from its numbers", given="other words")
         return found
@@ -292,9 +293,10 @@ class Certificate:
         return block("", f'<pre style="color:inherit;background:transparent">{escape(self.describe())}</pre>')
 
 
-def earlier(plain: Mapping[str, Any]) -> bool:
-    """Whether the JSON of a certificate was written up to 0.8.0."""
-    return "noise_devices" not in (plain.get("terms") or {})
+def in_other_words(plain: Mapping[str, Any]) -> bool:
+    """Whether the JSON of a certificate was written by another version, or, up to 0.8.0, in one paragraph."""
+    version = (plain.get("terms") or {}).get("version", __version__)
+    return version != __version__ or "\n" not in str(plain.get("statement", ""))
 
 
 def certify(

@@ -256,13 +256,14 @@ class Terms:
 
     def to_dict(self) -> dict[str, Any]:
         """JSON-ready values."""
-        return {item.name: getattr(self, item.name) for item in fields(self)}
+        plain = {item.name: getattr(self, item.name) for item in fields(self)}
+        return {name: value for name, value in plain.items() if name != "noise_devices" or value is not None}
 
     @classmethod
     def from_dict(cls, plain: Mapping[str, Any]) -> Terms:
         """The terms that `to_dict` wrote; anything missing or unknown is an error."""
         names = {item.name for item in fields(cls)}
-        plain = {"noise_devices": None, **plain}  # not said up to 0.8.0
+        plain = {"noise_devices": None, **plain}  # left out where it is null, and up to 0.8.0
         require(set(plain) == names, f"the terms of a certificate are {', '.join(sorted(names))}", sorted(plain))
         unit = plain["unit"]
         if isinstance(unit, Mapping) and "trajectories" in unit:  # before 0.4
@@ -278,7 +279,7 @@ class Terms:
             "properties": {
                 item.name: {"description": item.metadata["meaning"], **item.metadata["schema"]} for item in fields(cls)
             },
-            "required": [item.name for item in fields(cls)],
+            "required": [item.name for item in fields(cls) if item.name != "noise_devices"],
             "additionalProperties": False,
         }
 

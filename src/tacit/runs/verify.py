@@ -20,12 +20,12 @@ import json
 import math
 import shlex
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any, Final
 
 from tacit._version import __version__
-from tacit.accounting.certificate import FIRST_ENTRIES, Certificate, earlier
+from tacit.accounting.certificate import FIRST_ENTRIES, FOLLOWING, Certificate, in_other_words
 from tacit.accounting.claims import PrivacyUnit
 from tacit.accounting.composition import epsilon_of
 from tacit.accounting.terms import Terms
@@ -152,18 +152,18 @@ def check_certificate(stated: Mapping[str, Any], derived: Certificate, version: 
         read = Certificate.from_dict(stated)
     except (TacitError, KeyError, TypeError, ValueError) as error:
         return [f"the certificate contradicts itself: {error}"]
-    if version == __version__ and stated.get("terms") is not None and earlier(stated):
-        return ["its words are those of 0.8.0 and before, which this version does not derive: not verified"]
+    if version == __version__ and "statement" in stated and in_other_words(stated):
+        return ["its words are those of another version, which this one does not derive: not verified"]
     stated = _respelled(stated)
     # What was not checked where it was written may have been checked here; the other way round it says too little.
     derived = derived.resting_on(read.unchecked)
+    if derived.terms is not None and read.terms is not None:  # any day will do
+        derived = derived.under(replace(derived.terms, date=read.terms.date))
     gives = json.loads(json.dumps(derived.to_dict()))
     if version != __version__:
         return _promises_more(stated, derived, gives, version)
     if "terms" in stated:
-        if stated["terms"] is not None:  # any day will do
-            gives["terms"] = {**(gives["terms"] or {}), "date": stated["terms"]["date"]}
-        return _differing(stated, gives, {**gives, **stated})
+        return _differing(stated, gives, sorted({**gives, **stated}, key=lambda name: name in FOLLOWING))
     return _differing(stated, gives, FIRST_ENTRIES)
 
 
