@@ -14,6 +14,7 @@ import contextlib
 import math
 import re
 from collections.abc import Iterable, Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from tacit.renamed import old_names
@@ -28,6 +29,7 @@ __all__ = [
     "TacitError",
     "UnknownName",
     "error_context",
+    "install_hint",
     "nearest",
     "require",
     "require_count",
@@ -87,6 +89,18 @@ class NotSupported(TacitError):
 
 class PrivacyViolation(TacitError):
     """The request would not be private, so no option turns it on."""
+
+
+def install_hint(extras: str) -> str:
+    """The command that installs these optional dependencies: of the clone in use, or of the distribution tacit-rl.
+
+    The distribution called `tacit` on the package index belongs to another project.
+
+    >>> install_hint("sign") in ("pip install '.[sign]'", "pip install 'tacit-rl[sign]'")
+    True
+    """
+    clone = Path(__file__).parents[2] / "pyproject.toml"
+    return f"pip install '{'.' if clone.exists() else 'tacit-rl'}[{extras}]'"
 
 
 @contextlib.contextmanager

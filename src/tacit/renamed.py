@@ -1,4 +1,4 @@
-"""Modules and classes under their names of version 0.8: found as before, with a warning that names the new one."""
+"""Names of version 0.8, found with a warning that names the new one; and another project called `tacit`."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from importlib import import_module
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
+from pathlib import Path
 from types import ModuleType
 from typing import Any, Final
 
@@ -68,6 +69,24 @@ def find_renamed() -> None:
     """Have old names found; nothing is imported before one is asked for."""
     if not any(isinstance(finder, _Renamed) for finder in sys.meta_path):
         sys.meta_path.insert(0, _Renamed())  # before the one that finds files below a renamed package
+
+
+def warn_of_foreign(package: Sequence[str]) -> None:
+    """Warn if another project's distribution `tacit` has its files where this package's files are.
+
+    The distribution of this package is `tacit-rl`. Both would install a package `tacit`: whichever was installed last
+    has overwritten files of the other one.
+    """
+    for site in {Path(place).parent for place in package}:
+        for metadata in site.glob("tacit-[0-9]*.dist-info/METADATA"):
+            if "differential privacy" not in metadata.read_text(encoding="utf-8", errors="replace").lower():
+                name = metadata.parent.name.removesuffix(".dist-info")
+                warnings.warn(
+                    f"another project's distribution, {name}, is installed in the place of this package: run "
+                    "'pip uninstall tacit' and install tacit-rl anew",
+                    RuntimeWarning,
+                    stacklevel=3,
+                )
 
 
 def old_names(module: str, **renamed: str) -> Callable[[str], Any]:

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 import tacit
-from tacit.renamed import RENAMED
+from tacit.renamed import RENAMED, warn_of_foreign
 
 ROOT = Path(__file__).parents[2]
 MODULES = sorted((ROOT / "src" / "tacit").rglob("*.py"))
@@ -67,6 +67,7 @@ def cpu():
     return used.ru_utime + used.ru_stime
 before = cpu()
 import tacit
+from tacit.renamed import warn_of_foreign
 spent = cpu() - before
 print(spent)
 """
@@ -146,3 +147,31 @@ def test_every_renamed_module_exists():
 def test_a_name_that_no_version_had_is_still_an_attribute_error(module):
     with pytest.raises(AttributeError, match="nothing_here"):
         _ = importlib.import_module(module).nothing_here
+
+
+def test_hints_name_the_distribution_or_the_clone():
+    """`pip install tacit` installs another project: no page, message or file may ask for it."""
+    wrong = re.compile(r"pip install[^\n`]*?['\" ]tacit(?![-\w])|['\"]tacit\[")
+    tracked = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True).stdout.split()
+    texts = [ROOT / name for name in tracked if name.endswith((".md", ".py", ".toml", ".rst", ".html"))]
+    found = [
+        str(path)
+        for path in texts
+        if path.name not in (Path(__file__).name, "CHANGELOG.md") and wrong.search(path.read_text())
+    ]
+    assert not found
+    assert wrong.search("pip install 'tacit[sign]'")
+    assert wrong.search("pip install tacit")
+    assert not wrong.search("pip install 'tacit-rl[sign]'")
+
+
+def test_another_project_of_the_name_is_named(tmp_path):
+    package = tmp_path / "tacit"
+    for name, summary in (("tacit-0.8.0", "Learning with differential privacy"), ("tacit_rl-0.9.0", "ours")):
+        (tmp_path / f"{name}.dist-info").mkdir()
+        (tmp_path / f"{name}.dist-info" / "METADATA").write_text(f"Summary: {summary}\n")
+    warn_of_foreign([str(package)])  # an earlier version of this project, and this one
+    (tmp_path / "tacit-0.3.0.dist-info").mkdir()
+    (tmp_path / "tacit-0.3.0.dist-info" / "METADATA").write_text("Summary: data pipelines\n")
+    with pytest.warns(RuntimeWarning, match=r"tacit-0\.3\.0.*install tacit-rl anew"):
+        warn_of_foreign([str(package)])

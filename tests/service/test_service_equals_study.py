@@ -63,7 +63,7 @@ def design_of(trust, **more):
 def hooked(stage, number):
     """Noise and coins of one device, and the world of its person."""
     made = [np.random.default_rng([17, stage, number, part]) for part in range(3)]
-    return {"noise": SimulationNoise(made[0]), "coins": made[1]}, made[2]
+    return {"noise": SimulationNoise(made[0]), "rng": made[1]}, made[2]
 
 
 def lived(device, number, rng):

@@ -73,7 +73,7 @@ def test_parquet_without_pyarrow_is_not_supported(tmp_path, monkeypatch):
         return real(name, *args, **kwargs)
 
     monkeypatch.setattr(builtins, "__import__", without)
-    with pytest.raises(NotSupported, match=r"tacit\[parquet\]"):
+    with pytest.raises(NotSupported, match="pip install pyarrow"):
         read_episodes(path, log.mapping())
 
 

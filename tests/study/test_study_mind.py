@@ -74,4 +74,4 @@ def test_coins_go_on_where_they_were():
     coins = np.random.default_rng(5)
     coins.random(7)
     mind = LearnerState(belief=None, plan=None, memory=None, rng=coins)
-    assert written(mind).coins.random() == coins.random()
+    assert written(mind).rng.random() == coins.random()

@@ -12,7 +12,7 @@ from typing import Annotated, Any, Final
 import typer
 
 from tacit.cli.common import AsJson, print_json, print_table, say, tell
-from tacit.errors import LARGEST_SEED, NotSupported, require_count
+from tacit.errors import LARGEST_SEED, NotSupported, install_hint, require_count
 
 serve = typer.Typer(help="Run the parties of a study as services over HTTP.", rich_markup_mode=None)
 Config = Annotated[Path, typer.Argument(help="The configuration of the party (TOML).")]
@@ -39,11 +39,11 @@ def service_extra() -> Iterator[None]:
     except ModuleNotFoundError as error:
         missing = (error.name or "").partition(".")[0]
         if missing in EXTRA:
-            raise NotSupported(f"services need {missing}: install it with pip install 'tacit[service]'") from error
+            raise NotSupported(f"services need {missing}: install it with {install_hint('service')}") from error
         if missing.startswith("psycopg"):
-            raise NotSupported(f"this needs {missing}: install it with pip install 'tacit[postgres]'") from error
+            raise NotSupported(f"this needs {missing}: install it with {install_hint('postgres')}") from error
         if missing == "ray":
-            raise NotSupported("this needs ray: install it with pip install 'tacit[ray]'") from error
+            raise NotSupported(f"this needs ray: install it with {install_hint('ray')}") from error
         raise
 
 

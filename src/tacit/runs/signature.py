@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from tacit.errors import InvalidInput, NotSupported, require
+from tacit.errors import InvalidInput, NotSupported, install_hint, require
 from tacit.runs.storage import check_writable, writing_to
 
 PRIVATE, PUBLIC = "private.pem", "public.pem"
@@ -132,6 +132,6 @@ def _cryptography() -> tuple[Any, Any]:
         from cryptography.hazmat.primitives.asymmetric import ed25519
     except ImportError as error:
         raise NotSupported(
-            "signatures need the package cryptography: install it with pip install 'tacit[sign]'"
+            f"signatures need the package cryptography: install it with {install_hint('sign')}"
         ) from error
     return serialization, ed25519

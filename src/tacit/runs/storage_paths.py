@@ -28,7 +28,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final, cast
 
-from tacit.errors import InvalidInput, NotSupported, TacitError
+from tacit.errors import InvalidInput, NotSupported, TacitError, install_hint
 
 TEMPORARY: Final = ".tmp-"
 """How the names of files begin that are not written yet."""
@@ -66,7 +66,7 @@ def resolve_location(given: str | Path) -> Path:
             )
         return Path(rest)
     if importlib.util.find_spec("fsspec") is None or importlib.util.find_spec("upath") is None:
-        raise NotSupported(f"results on {scheme}:// need the package fsspec: pip install 'tacit[fsspec]'")
+        raise NotSupported(f"results on {scheme}:// need the package fsspec: {install_hint('fsspec')}")
     return _remote(scheme, given)
 
 

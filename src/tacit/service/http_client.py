@@ -19,7 +19,7 @@ from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from tacit.errors import NotSupported
+from tacit.errors import NotSupported, install_hint
 
 if TYPE_CHECKING:
     import httpx
@@ -149,5 +149,5 @@ def _httpx() -> Any:
     try:
         import httpx
     except ImportError as error:
-        raise NotSupported("devices over HTTP need the package httpx: pip install 'tacit[service]'") from error
+        raise NotSupported(f"devices over HTTP need the package httpx: {install_hint('service')}") from error
     return httpx

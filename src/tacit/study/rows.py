@@ -79,7 +79,7 @@ def _parquet_rows(place: Path, mapping: EpisodeMapping) -> Iterator[list[Row]]:
         import pyarrow.parquet as pq
     except ImportError:
         raise NotSupported(
-            "Parquet needs the package pyarrow: install it with pip install 'tacit[parquet]', or hand over CSV"
+            "Parquet needs the package pyarrow: install it with pip install pyarrow, or hand over CSV"
         ) from None
     try:
         with pq.ParquetFile(place) as file:

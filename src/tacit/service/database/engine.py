@@ -15,14 +15,14 @@ from functools import lru_cache
 from typing import Any, ClassVar, Final
 
 from tacit.accounting.database import Cursor, Dialect
-from tacit.errors import InvalidInput, NotSupported, require
+from tacit.errors import InvalidInput, NotSupported, install_hint, require
 
 try:
     import psycopg
     import sqlalchemy
     from psycopg.pq import TransactionStatus
 except ImportError as error:  # pragma: no cover - the extras are there where tests run
-    raise NotSupported("PostgreSQL needs more packages: pip install 'tacit[service,postgres]'") from error
+    raise NotSupported(f"PostgreSQL needs more packages: {install_hint('service,postgres')}") from error
 
 WAIT_SECONDS: Final = 60
 CONNECTS: Final = 10

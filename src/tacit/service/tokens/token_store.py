@@ -19,14 +19,14 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
-from tacit.errors import InvalidInput, NotSupported, require
+from tacit.errors import InvalidInput, NotSupported, install_hint, require
 from tacit.runs.storage import check_writable, writing_to
 
 try:
     import sqlalchemy as sa
     from sqlalchemy.exc import SQLAlchemyError
 except ImportError as error:  # pragma: no cover - the extra is installed wherever this is tested
-    raise NotSupported("an issuer needs the package sqlalchemy: pip install 'tacit[service]'") from error
+    raise NotSupported(f"an issuer needs the package sqlalchemy: {install_hint('service')}") from error
 
 DATABASE: Final = "issuer.db"
 VERSION: Final = "1"
@@ -172,7 +172,7 @@ def _postgres(url: str) -> sa.Engine:
     try:
         return sa.create_engine(plain, pool_pre_ping=True, hide_parameters=True, connect_args=options)
     except ImportError as error:
-        raise NotSupported("postgresql:// needs the extra postgres: pip install 'tacit[postgres]'") from error
+        raise NotSupported(f"postgresql:// needs the extra postgres: {install_hint('postgres')}") from error
 
 
 def _engine(directory: Path, url: str | None) -> sa.Engine:
