@@ -8,6 +8,7 @@ which noise, and what is left if the parties that must not work together do so.
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import lru_cache
@@ -201,6 +202,11 @@ class Certificate:
         table = coalition_table(self.coalitions, NAME)
         return "\n".join([_row("", head), *(_row(*row) for row in self.facts), *table, "-" * NAME,
                           *(_row(*row) for row in self.technical if row[1])])  # fmt: skip
+
+    def render(self) -> str:
+        """The text, under its name of version 0.8."""
+        warnings.warn("render() is called describe() now; the old name goes with 0.10", DeprecationWarning, 2)
+        return self.describe()
 
     @property
     def statement(self) -> str:

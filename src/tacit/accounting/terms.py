@@ -51,6 +51,9 @@ class Setting:
         ends = getattr(self.privatizer, "ends", None)
         if ends is not None:
             return tuple(sorted({stop - start for start, stop in pairwise((0, *ends))})), len(ends)
+        stages = [] if getattr(self.privatizer, "repeated", True) else self.privatizer.channels
+        if stages:
+            return tuple(sorted({stage.target for stage in stages})), len(stages)
         count = self.episodes // self.users_per_batch
         return (self.users_per_batch,) if count else (), count
 
