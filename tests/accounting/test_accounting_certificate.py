@@ -178,7 +178,7 @@ def test_the_text_says_it_for_people_first_and_for_experts_below_a_line() -> Non
     for part in ("can hardly tell", "the shuffler", "collude", "is true"):
         assert part in people
     experts = " ".join(experts.split())
-    for part in ("SDP", "PLD", "visits 25.495 (L1 12, L2 3.4641, 12 counters)", "none at 0"):
+    for part in ("replace-one", "PLD", "visits 25.495 (L1 12, L2 3.4641, 12 counters)", "none at 0"):
         assert part in experts
         assert part not in people
     assert text.isascii()

@@ -248,11 +248,11 @@ class PrivacyClaim:
         """What is promised, in one plain sentence."""
         if self.trust == "none":
             return "Nothing is protected: every party that runs this sees the data as they are."
-        change = f"{self.unit.describe()} {'is replaced' if self.neighbours == 'replace-one' else 'is left out'}"
+        change = f"{'replacing' if self.neighbours == 'replace-one' else 'leaving out'} {self.unit.describe()}"
         failure = "" if self.pure else f", except with probability {self.delta:g}"
         return (
             f"A party that sees {_SEEN[self.output]} {learned(self.epsilon)} when {change}: "
-            f"{odds(self.epsilon)}{failure}."
+            f"{odds(self.epsilon)}{failure} ({self.notion})."
         )
 
     @property
@@ -266,7 +266,7 @@ class PrivacyClaim:
         >>> no_privacy().describe()
         'Nothing is protected: every party that runs this sees the data as they are.'
         """
-        return self.promise if self.trust == "none" else f"{self.promise} ({self.notion}; trusted: {self.trusted}.)"
+        return self.promise if self.trust == "none" else f"{self.promise[:-2]}; trusted: {self.trusted})."
 
     def implies(self, other: PrivacyClaim) -> bool:
         """Whether whoever has this guarantee has `other`, too.
