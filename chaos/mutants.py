@@ -11,7 +11,6 @@ from typing import Any
 import study_histories
 
 import tacit.service.shuffler
-import tacit.service.shuffler_internal
 import tacit.service.stage_windows
 import tacit.study.batch_files
 import tacit.study.external_shuffle
@@ -55,7 +54,7 @@ def become(mutant: str, views: Path) -> None:
             found = look(collector)
             return None if found is None else replace(found, least=1)
 
-        for module in (tacit.service.stage_windows, tacit.service.shuffler_internal):
+        for module in (tacit.service.stage_windows, tacit.service.shuffler):
             module.look = careless  # type: ignore[attr-defined]
     tacit.service.shuffler.Collector = kind  # type: ignore[misc]
 

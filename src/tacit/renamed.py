@@ -25,7 +25,7 @@ RENAMED: Final = {
     "tacit.mechanisms.upper_law": "tacit.noise.dominating_pmf",
     "tacit.privatizers.shuffle.spec": "tacit.statistics.count_spec",
     "tacit.runs.places": "tacit.runs.storage_paths",
-    "tacit.runs.sealing": "tacit.runs.directory_signature",
+    "tacit.runs.sealing": "tacit.runs.manifest",
     "tacit.runs.sizes": "tacit.runs.size_defaults",
     "tacit.service.running": "tacit.service.server",
     "tacit.service.sealing": "tacit.service.encryption",

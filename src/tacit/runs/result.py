@@ -125,7 +125,7 @@ class Result:
     world: dict[str, Any] | None = None
     """A live world's public description: discretiser, bounds, padding, and the version of Gymnasium."""
     doubt: str | None = None
-    """What is wrong with the certificate that was kept beside this result, which is why another one was derived."""
+    """What of the directory that was read is FALSE, or not verified; the certificate here was derived again."""
 
     @property
     def policy(self) -> AnyPolicy:
@@ -186,7 +186,7 @@ class Result:
     @property
     def reservations(self) -> str:
         """What was kept and is false, and what has not been checked about the learner; empty if neither."""
-        before = "" if self.doubt is None else f"What was kept is FALSE: {self.doubt}. This is derived again. "
+        before = "" if self.doubt is None else f"What was kept is {self.doubt}. This is derived again. "
         return before + ("" if self.unverified is None else f"Unverified: {self.unverified}.")
 
     @property

@@ -21,9 +21,8 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any, Final, TypeVar
 
-from tacit.service.logs import Log
-from tacit.service.metrics import COMMIT_SIZE_BUCKETS, Meters
-from tacit.service.problems import Refused
+from tacit.service.metrics import COMMIT_SIZE_BUCKETS, Log, Meters
+from tacit.service.web import Refused
 from tacit.study.collector import Collector
 
 Row = tuple[Any, ...]

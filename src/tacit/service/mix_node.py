@@ -36,12 +36,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+from tacit.documents import canonical
 from tacit.errors import InvalidInput, require, require_count
 from tacit.release.contract import Release
-from tacit.runs.signature import canonical, examine, sign
+from tacit.runs.signature import examine, sign
 from tacit.runs.storage import writing_to
-from tacit.service.batches.decryption import mix_batch
-from tacit.service.batches.executors import engine
+from tacit.service.batches.decryption import engine, mix_batch
 from tacit.service.encryption.keyring import Keyring
 from tacit.study.contract import Design, channels_of
 from tacit.study.external_shuffle import MEMORY, TEMPORARY, fsync_directory
@@ -238,8 +238,7 @@ class Mixer:
             none = manifest.tokens == NO_TOKENS
             require(none, "a mixer without keys.issuer must get no tokens", "a batch with tokens", "pin the issuer")
             return
-        from tacit.service.tokens.keys import TokenKeys
-        from tacit.service.tokens.token import require_tokens
+        from tacit.service.tokens.token import TokenKeys, require_tokens
 
         tokens, document = folder / "tokens", folder / "issuer"
         there = tokens.is_file() and document.is_file()

@@ -28,12 +28,10 @@ from tacit.errors import InvalidInput, TacitError, require
 from tacit.runs.storage import read_json
 from tacit.service.config import MixerConfig, scraper_of
 from tacit.service.encryption.keyring import Keyring
-from tacit.service.logs import Log
-from tacit.service.metrics import Meters
+from tacit.service.metrics import Log, Meters
 from tacit.service.mix_node import PART, Mixed, Mixer
-from tacit.service.openapi import BYTES, JSON, Offer
 from tacit.service.server import Listener, Party
-from tacit.service.web import Drain, application, health_route, metrics_route
+from tacit.service.web import BYTES, JSON, Drain, Offer, application, health_route, metrics_route
 from tacit.study.contract import read_design
 from tacit.study.external_shuffle import pieces_of
 

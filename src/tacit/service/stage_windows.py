@@ -22,8 +22,7 @@ from typing import Final
 
 from tacit.errors import TacitError, require
 from tacit.service.intake import Writer
-from tacit.service.logs import Log
-from tacit.service.metrics import STATES, Meters
+from tacit.service.metrics import STATES, Log, Meters
 from tacit.service.relay import Relay
 from tacit.study.collector import Collector
 

@@ -25,7 +25,6 @@ B3  `kill` means: use the fall-back policy and send nothing. Such a bundle has n
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
@@ -34,6 +33,7 @@ from typing import Any, Final
 
 from tacit.accounting.claims import PrivacyClaim
 from tacit.arrays import Ints
+from tacit.documents import canonical, digest, parse_json
 from tacit.errors import InvalidInput, require, require_count, require_real
 from tacit.policies import AnyPolicy, policy_from_dict
 from tacit.release.contract import Release
@@ -41,7 +41,7 @@ from tacit.release.registry import channel_from_dict
 from tacit.released.counts import CountShape
 from tacit.released.losses import LayeredShape
 from tacit.released.returns import ReturnQuery
-from tacit.runs.signature import Signed, canonical, digest, examine, sign
+from tacit.runs.signature import Signed, examine, sign
 from tacit.study.contract import Head
 from tacit.study.declarations import Features, declared_features
 from tacit.study.queries import query_from_dict
@@ -87,10 +87,7 @@ class Bundle:
     def parse(cls, data: bytes) -> Bundle:
         """The bundle in these bytes (B2)."""
         require(len(data) <= LARGEST_BUNDLE, f"a bundle must have at most {LARGEST_BUNDLE} bytes", len(data))
-        try:
-            content = json.loads(data)
-        except (ValueError, RecursionError) as error:
-            raise InvalidInput("a bundle must be JSON as 'tacit study plan' writes it") from error
+        content = parse_json(data, "a bundle")
         known = isinstance(content, dict) and content.get("format") == FORMAT and content.get("version") == VERSION
         require(known, f"a bundle must be a {FORMAT} of version {VERSION}", "something else")
         unknown = sorted(set(content) - ENTRIES - OPTIONAL)

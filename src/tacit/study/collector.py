@@ -37,11 +37,11 @@ from tacit.accounting.database import Connection
 from tacit.accounting.journal import Receipt
 from tacit.accounting.people import PeopleLedger
 from tacit.accounting.terms import NOISE_KINDS, NoiseKind
+from tacit.documents import canonical
 from tacit.errors import require, require_count
 from tacit.protocol import Noise
 from tacit.randomness import SecureNoise, SimulationNoise
 from tacit.release.contract import Release
-from tacit.runs.signature import canonical
 from tacit.study import contract as study_parts
 from tacit.study.batch_files import BatchFiles
 from tacit.study.bundle import Bundle

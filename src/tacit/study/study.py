@@ -27,6 +27,7 @@ import numpy as np
 
 from tacit.accounting.certificate import Certificate
 from tacit.accounting.database import Connection
+from tacit.documents import canonical
 from tacit.errors import InvalidInput, require
 from tacit.learners.contract import PlanningLearner
 from tacit.planning.loss_budget import Standing
@@ -35,7 +36,7 @@ from tacit.protocol import Plan
 from tacit.randomness import seed_streams
 from tacit.release.contract import Release
 from tacit.release.returns import ReturnRelease
-from tacit.runs.signature import canonical
+from tacit.runs.storage_paths import write_whole, writing_to
 from tacit.study import contract as study_parts
 from tacit.study.bundle import Bundle
 from tacit.study.bundle_chain import handed, issue, kept_bundle, last_head, weighted
@@ -49,6 +50,11 @@ from tacit.study.release_checks import expected, give_up_asking, store_release, 
 from tacit.study.sealed_batches import Manifest, require_layers, require_opened
 from tacit.study.store import Database, Failpoint, no_failpoint
 from tacit.study.wire import ReleasePayload
+
+__all__ = ["DESIGN", "Study"]
+
+DESIGN = "design.json"
+"""The public design, written out for the other parties."""
 
 
 class Study:
@@ -110,6 +116,9 @@ class Study:
 
         where = database_at(Path(directory), database)
         where.create("study", edge=edge, first=first)
+        with writing_to(Path(directory)):
+            Path(directory).mkdir(parents=True, exist_ok=True)
+            write_whole(Path(directory) / DESIGN, canonical(design.to_dict()) + b"\n")
         return cls(directory, key=key, collector=collector, edge=edge, database=where)
 
     @property
