@@ -192,7 +192,7 @@ def certified(capsys, words: str) -> str:
         ("--trust shuffle --delta 1e-6 --batch 1000 --noise simulation", "simulation"),
     ],
 )
-def test_certify_says_simulation_where_the_noise_is_one_and_nowhere_else(capsys, words, noise):
+def test_certify_says_simulation_where_the_noise_is_one_and_nowhere_else(capsys, tmp_path, words, noise):
     out = certified(capsys, words)
     assert ("SIMULATION" in out) == (noise == "simulation")
     assert f"; {noise} noise;" in " ".join(out.split())
@@ -200,6 +200,10 @@ def test_certify_says_simulation_where_the_noise_is_one_and_nowhere_else(capsys,
     assert found["terms"]["noise"] == noise
     assert found["release"] == (noise == "secure")
     assert found["statement"] in out
+    path = tmp_path / "certified.json"
+    path.write_text(certified(capsys, f"{words} --json"))
+    assert main(["verify", str(path)]) == 0
+    capsys.readouterr()
 
 
 def test_certify_has_no_holes(capsys):

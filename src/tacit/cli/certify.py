@@ -14,9 +14,7 @@ from tacit.cli.common import AsJson, print_json, print_table, say
 from tacit.errors import NotSupported, require, require_count, require_epsilon, require_real
 
 if TYPE_CHECKING:
-    from tacit.accounting.certificate import Certificate
     from tacit.accounting.claims import Trust
-    from tacit.accounting.terms import NoiseKind
     from tacit.protocol import Calibration
     from tacit.release.counts_contract import CountPrivatizer
     from tacit.release.request import PrivacyRequest
@@ -69,6 +67,7 @@ def _certify(
     from tacit.accounting.claims import PrivacyUnit
     from tacit.accounting.terms import NOISE_KINDS
     from tacit.release.request import PrivacyRequest
+    from tacit.release.table import certified
     from tacit.released.counts import CountShape
     from tacit.runs.config import DEFAULT_BATCH
 
@@ -94,7 +93,7 @@ def _certify(
     )
     if noise is not None:
         require(noise in NOISE_KINDS, f"noise must be {' or '.join(NOISE_KINDS)}", noise)
-        request = replace(request, whole=noise == "secure" and trust != "shuffle")
+        request = replace(request, whole=noise == "secure")
     shared = trust == "shuffle" or honest_fraction == 1.0
     require(shared, "--honest-fraction belongs to trust shuffle, whose noise all devices share", trust)
     if feedback is not None:
@@ -106,8 +105,7 @@ def _certify(
     if json:
         print_json(content)
         return
-    chosen = _made(request)
-    _show(content, ["", _certificate(chosen, request, noise).describe(), ""])
+    _show(content, ["", certified(request, noise)[1].describe(), ""])
 
 
 def _losses(request: PrivacyRequest, feedback: str, public_losses: bool, *, as_json: bool) -> None:
@@ -134,8 +132,10 @@ def _losses(request: PrivacyRequest, feedback: str, public_losses: bool, *, as_j
 
 def certification(request: PrivacyRequest, noise: str | None = None) -> dict[str, Any]:
     """Everything that `tacit certify --json` prints: the asked-for calibration, then both of them, then their ratio."""
-    chosen = _made(request)  # first of all: whatever is wrong with the request is said here
-    tight = _made(_asking(request, "tight"))
+    from tacit.release.table import certified, make_privatizer
+
+    chosen: Any = certified(request, noise)[0]  # first of all: whatever is wrong with the request is said here
+    tight: Any = make_privatizer(_asking(request, "tight"))
     papers, note = _papers(request)
     sides = {name: _side(side, request, noise) for name, side in {"tight": tight, **papers}.items()}
     shown, shape = sides[chosen.calibration], request.shape
@@ -153,6 +153,8 @@ def certification(request: PrivacyRequest, noise: str | None = None) -> dict[str
             "horizon": shape.horizon,
             "episodes": request.episodes,
             "batch": request.users_per_batch,
+            "mechanism": request.mechanism,
+            "noise": noise,
             **({} if request.unit.one else {"reports_per_person": request.unit.reports}),
             "statistics": "stage-dependent" if shape.staged else "pooled",
         },
@@ -186,62 +188,22 @@ def _papers(request: PrivacyRequest) -> tuple[dict[str, CountPrivatizer], str | 
     from dataclasses import replace
 
     from tacit.noise.table import mechanism_row
-    from tacit.release.table import is_plugin
+    from tacit.release.table import is_plugin, make_privatizer
 
     if not request.unit.one:
         return {}, PRINTED_FOR_ONE
     asked = _asking(request, "paper")
     foreign = is_plugin(request.mechanism)
     if foreign or (asked.mechanism is not None and not mechanism_row(request.trust, asked.mechanism).printed):
-        whole = _made(_asking(request, "tight")).sampling().weight == 1.0
+        tight: Any = make_privatizer(_asking(request, "tight"))
+        whole = tight.sampling().weight == 1.0
         what = f"prints {request.mechanism}" if whole else "sends one slot only"
         return {}, f"no paper {what}: there is nothing to compare with"
-    printed = _made(asked)
+    printed: Any = make_privatizer(asked)
     if request.trust != "shuffle":
         return {"paper": printed}, None
     note = "paper is [bai2025secure], paper_2024 is [bai2024shuffle]; both with every bit as its own message"
-    return {"paper": printed, "paper_2024": _made(replace(asked, variant="2024"))}, note
-
-
-def _made(request: PrivacyRequest) -> CountPrivatizer:
-    """The privatizer of counts that is asked for; with `whole`, that of the stages of a study."""
-    from fractions import Fraction
-
-    from tacit.protocol import TOTALS
-    from tacit.release.contract import StageSize
-    from tacit.release.staged import Staged
-    from tacit.release.table import make_privatizer
-    from tacit.release.totals_release import TotalsPlan
-
-    made: Any
-    if request.whole and request.trust == "central":
-        plan, users = TotalsPlan.of(request, least=Fraction(1)), request.users_per_batch
-        stages = [StageSize(target=users, least=users, query=TOTALS)] * plan.releases
-        made = Staged(channels=plan.channels(stages), basis=plan)
-    else:
-        made = make_privatizer(request)
-    found: CountPrivatizer = made
-    return found
-
-
-def _certificate(privatizer: CountPrivatizer, request: PrivacyRequest, noise: str | None) -> Certificate:
-    """What would be certified: with secure noise where devices or a collector draw this very noise."""
-    from tacit.accounting.terms import terms_of
-    from tacit.release.local import Local
-    from tacit.release.local_release import RANDOMIZERS
-    from tacit.release.staged import Staged
-
-    if isinstance(privatizer, Local):
-        laws = (privatizer.outcome, privatizer.transition)
-        exact = all(RANDOMIZERS.get(law.NAME) is type(law) and getattr(law, "discrete", True) for law in laws)
-    else:
-        exact = isinstance(privatizer, Staged)
-    if noise == "secure" and not exact and privatizer.calibration == request.calibration:
-        raise NotSupported(f"{privatizer.name} has no secure noise: choose another mechanism, or --noise simulation")
-    kind: NoiseKind = "secure" if exact and noise != "simulation" else "simulation"
-    users = request.users_per_batch
-    terms = terms_of(privatizer, noise=kind, episodes=request.episodes, users_per_batch=users)
-    return privatizer.certificate().under(terms, privatizer)
+    return {"paper": printed, "paper_2024": cast("Any", make_privatizer(replace(asked, variant="2024")))}, note
 
 
 def _side(privatizer: CountPrivatizer, request: PrivacyRequest, noise: str | None) -> dict[str, Any]:
@@ -249,8 +211,9 @@ def _side(privatizer: CountPrivatizer, request: PrivacyRequest, noise: str | Non
     from tacit.release.local import Local
     from tacit.release.shuffle_release import ShuffleRelease
     from tacit.release.staged import Staged
+    from tacit.release.table import certificate_under
 
-    certificate = _certificate(privatizer, request, noise)
+    certificate = certificate_under(privatizer, request, None if noise == "secure" else noise)
     std: dict[str, float | None] = {name: privatizer.noise_std().get(name) for name in STATISTICS}
     if all(family.name != "transitions" for family in privatizer.families()):
         std["transitions"] = None  # a single step has no successor
