@@ -16,7 +16,7 @@ RENAMED: Final = {
     "tacit.checks.manners": "tacit.audit.contract_rules",
     "tacit.compiling": "tacit.jit_progress",
     "tacit.engines": "tacit.executors",
-    "tacit.environments.inputs": "tacit.environments.network_inputs",
+    "tacit.environments.inputs": "tacit.runs.gradient_builder",
     "tacit.environments.ladders": "tacit.environments.treatment",
     "tacit.ids": "tacit.gymnasium_ids",
     "tacit.loop.round": "tacit.simulation.loop",

@@ -22,7 +22,7 @@ from tacit.service.device import PinnedKeys, RemoteDevice
 from tacit.service.encryption.envelope import seal_body
 from tacit.service.encryption.keyring import Keyring
 from tacit.service.http_client import Backoff, Peer
-from tacit.service.mix_node import Mixer
+from tacit.service.mixer import Mixer
 from tacit.service.relay import Relay
 from tacit.service.tokens.admission import TokenAdmission
 from tacit.service.tokens.blind_rsa import SecretKey

@@ -16,7 +16,7 @@ from tacit.released.losses import LossQuery
 from tacit.released.returns import ReturnQuery
 from tacit.runs.assemble import assemble
 from tacit.runs.config import RunConfig
-from tacit.study.learner_state import LearnerState
+from tacit.study.state import LearnerState
 
 RIVER = {"environment": "riverswim:states=3,horizon=4", "episodes": 30}
 STAGES = {"environment": "riverswim:states=2,horizon=3", "episodes": 400}

@@ -43,7 +43,7 @@ from tacit.runs.manifest import DIGESTS, doubts_about_files, manifest_digest
 from tacit.runs.rows import read_parquet
 from tacit.runs.run_facts import derive, make_header, make_labels, make_privacy
 from tacit.runs.signature import Signed, examine, public_key, signers_beside
-from tacit.runs.storage import RESULTS, RunDirectory, complete_files, read_json
+from tacit.runs.storage import MODEL, RESULTS, RunDirectory, complete_files, read_json
 from tacit.runs.trial_arms import arms_of_run
 from tacit.runs.trial_result import FORMAT as TRIAL
 from tacit.runs.trial_result import TrialResult
@@ -263,6 +263,9 @@ def _run(directory: Path) -> Findings:
     """Everything that is known about a run's directory."""
     place, found = RunDirectory(directory), Findings(kind="run")
     _files(found, directory, ("config.json", "privacy.json"))
+    found.not_derived += ["rows", "policies", "seconds"]
+    if any(line.startswith(MODEL) for line in found.wrong):  # what is not as it was written is not unpacked
+        return found
     header, privacy = place.header(), place.privacy()
     version = header.get("version")
     check_version(found, version)
@@ -283,6 +286,8 @@ def _run(directory: Path) -> Findings:
         said = make_privacy(facts.claim, facts.certificate, facts.batches) | {"certificate": certificate}
         found.compare(privacy, said, "privacy.json", version)
         with found.deriving("its rows and policies must belong to its configuration"):
+            if found.wrong:  # what is not as it was written is not parsed
+                return found
             labels = make_labels(
                 config, facts.resolved, facts.claim, experiment=named["experiment"], label=named["label"]
             )
@@ -290,7 +295,6 @@ def _run(directory: Path) -> Findings:
         verdict = facts.certificate.verdict
         simulated = "" if facts.certificate.release else " It is a simulation, which protects nobody."
         found.right = f"its certificate is what its configuration gives. {verdict}{simulated}"
-    found.not_derived += ["rows", "policies", "seconds"]
     return found
 
 
@@ -327,7 +331,11 @@ def _comparison(place: Path) -> Findings:
     if set(index) != set(names) or index["format"] != 1 or not texts or len(set(index["runs"])) != len(runs):
         found.wrong.append(f"{INDEX} is not as tacit writes it")
     for run in runs:
-        name, inner = run.relative_to(place).as_posix(), _run(run)
+        name = run.relative_to(place).as_posix()
+        if not RunDirectory(run).begun:
+            found.wrong.append(f"{name} is missing")
+            continue
+        inner = _run(run)
         found.wrong += [f"{name}: {line}" for line in inner.wrong]
         found.unknown += [f"{name}: {line}" for line in inner.unknown]
         found.looked_at |= {f"{name}/{file}": how for file, how in inner.looked_at.items()}

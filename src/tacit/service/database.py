@@ -16,7 +16,7 @@ Engines: pooled connections to PostgreSQL, and the adapter that makes one look l
 A URL is postgresql://user@host:port/database?schema=name&...; `schema` is ours, the rest goes to libpq (sslmode,
 sslrootcert, passfile, ...). There is one engine per process and URL; a forked child makes its own.
 
-The tables of collector and study in PostgreSQL: those of `tacit.study.tables`, with triggers in PL/pgSQL.
+The tables of collector and study in PostgreSQL: those of `tacit.study.databases`, with triggers in PL/pgSQL.
 
 Names, columns and refusals are the same. What differs: numbers are 8 bytes wide, texts of `meta` are texts, the journal
 is made with the rest and counted by a trigger of its own (`written`), and a trigger refuses TRUNCATE, which no trigger

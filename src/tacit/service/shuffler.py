@@ -49,11 +49,10 @@ from tacit.release.contract import Release
 from tacit.release.shuffle_release import ShuffleRelease
 from tacit.service.config import ShufflerConfig, database_url, scraper_of
 from tacit.service.encryption.envelope import EnvelopeRefused, envelope_size, open_envelope
-from tacit.service.intake import Writer
 from tacit.service.metrics import Log, Meters
 from tacit.service.relay import Kept, Relay, ring_of
 from tacit.service.server import Listener, Party
-from tacit.service.stage_windows import StageWindows, close_stage, ends_after, look, void_stage
+from tacit.service.stage_windows import StageWindows, Writer, close_stage, ends_after, look, void_stage
 from tacit.service.tokens.admission import Admission, TokenAdmission, people_of
 from tacit.service.tokens.token import Refusal
 from tacit.service.web import (

@@ -42,9 +42,9 @@ from tacit.study import contract as study_parts
 from tacit.study.bundle import Bundle
 from tacit.study.collector import Collector
 from tacit.study.contract import Head, certificate_under, parts_of
+from tacit.study.databases import FILES
 from tacit.study.learn_files import is_learned, verify_learned
 from tacit.study.record import ENTRIES, FORMAT, FORMAT_VERSION, named_policy, replayed
-from tacit.study.sqlite import FILES
 from tacit.study.store import Database
 from tacit.study.study import DESIGN, Study
 from tacit.study.wire import ReleasePayload

@@ -36,8 +36,7 @@ from tacit.service.web import Refused
 from tacit.study.collector import Collector
 from tacit.study.contract import Head
 from tacit.study.intake import REASONS
-from tacit.study.policy_history import StagePolicy, changes
-from tacit.study.stage_summaries import StageSummary
+from tacit.study.stage_summaries import StagePolicy, StageSummary, changes
 from tacit.study.study import Study
 from tacit.study.trial import is_trial, read_trial
 from tacit.study.verify import verify_collector, verify_study
