@@ -149,8 +149,8 @@ def _made(request: PrivacyRequest) -> Privatizer[Any, Any, Any]:
     require_count("episodes", request.episodes)
     require_count("users_per_batch", request.users_per_batch)
     _require_support(request)
-    able = request.trust in ("local", "shuffle") or (request.trust == "central" and request.asks is Totals)
-    if request.whole and (not able or is_plugin(request.mechanism)):
+    whole = request.trust in ("local", "shuffle") or (request.trust == "central" and request.asks is Totals)
+    if request.whole and (not whole or is_plugin(request.mechanism)):
         raise NotSupported("whole numbers are asked of built-in noise of totals or of devices; leave whole out")
     if request.mechanism is not None and is_plugin(request.mechanism):
         return _foreign(request, request.mechanism)
