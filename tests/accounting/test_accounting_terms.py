@@ -29,7 +29,7 @@ KINDS = {
     },
     "paper": {"learner": "ucbvi", "trust": "local", "epsilon": 1.0, "delta": 0.0, "calibration": "paper"},
     "shuffle": {"learner": "ucbvi", "trust": "shuffle", "epsilon": 1.0, "delta": 1e-6, "batch": 500},
-    "stages": {"learner": "sdp-bucb", "trust": "shuffle", "epsilon": 2.0, "delta": 1e-6, "honest_fraction": 0.5},
+    "stages": {"learner": "bucb", "trust": "shuffle", "epsilon": 2.0, "delta": 1e-6, "honest_fraction": 0.5},
     "gradients": {"learner": "dp-pg", "trust": "central", "epsilon": 1.0, "delta": 1e-5, "batch": 50},
     "losses": {
         "environment": "layered:layers=3,states=2,actions=2", "learner": "uc-o-reps", "adversary": "iid",

@@ -294,7 +294,7 @@ def run(**arguments: Any) -> Row:
     found = tacit.run(**{"environment": _environment(arguments), "checkpoints": 12, "workers": 1, **_rest(arguments)})
     A = found.resolved.actions
     return {
-        "learner": found.config.learner,
+        "learner": found.config.to_dict()["learner"],
         "because": found.config.because,
         "by size": found.config.by_size,
         "constants": [found.resolved.constants, found.resolved.z],

@@ -43,7 +43,7 @@ from tacit.study.wire import ReleasePayload, Report
 
 ROOT = Path(__file__).parents[2]
 KINDS = {
-    "shuffle batches": {"learner": "sdp-bucb", "trust": "shuffle"},
+    "shuffle batches": {"learner": "bucb", "trust": "shuffle"},
     "shuffle totals": {"learner": "ucbvi", "trust": "shuffle"},
     "subset": {"learner": "psrl", "trust": "local", "mechanism": "subset"},
     "oue": {"learner": "psrl", "trust": "local", "mechanism": "oue"},
@@ -52,7 +52,7 @@ KINDS = {
     "gaussian": {"learner": "psrl", "trust": "local", "mechanism": "gaussian"},
     "factorization": {"learner": "ucbvi", "trust": "central", "mechanism": "factorization"},
     "batched": {"learner": "ucbvi", "trust": "central", "mechanism": "batched"},
-    "central batches": {"learner": "sdp-bucb", "trust": "central"},
+    "central batches": {"learner": "bucb", "trust": "central"},
     "gradient": {"learner": "dp-ppo:epochs=2", "trust": "central"},
     "returns": {"learner": "fair-lots", "trust": "local", "states": 1, "horizon": 1},
 }
