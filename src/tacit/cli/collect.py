@@ -46,7 +46,7 @@ def _new(
     if json:
         print_json(made.status())
         return
-    say(made.certificate().render())
+    say(made.certificate().describe())
     say(f"collector: {directory}; keep {directory / 'people.key'} secret, and back the directory up as a whole")
 
 
@@ -200,7 +200,7 @@ def _certificate(directory: Directory, json: AsJson = False) -> None:
     if json:
         print_json({"certificate": found.to_dict(), "realised": realised})
         return
-    say(found.render())
+    say(found.describe())
     for row in realised:
         say(f"stage {row['stage']}: {row['reports']} reports, epsilon {row['epsilon']:.4g} for one of them")
 
