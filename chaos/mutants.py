@@ -15,7 +15,7 @@ import tacit.service.stage_windows
 import tacit.study.batch_files
 import tacit.study.external_shuffle
 from chaos.preloaded import see
-from tacit.service.intake import Writer
+from tacit.service.stage_windows import Writer
 from tacit.study.collector import Collector
 from tacit.study.sealed_batches import message_size
 from tacit.study.wire import ReleasePayload

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
@@ -16,7 +16,7 @@ RENAMED: Final = {
     "tacit.checks.manners": "tacit.audit.contract_rules",
     "tacit.compiling": "tacit.jit_progress",
     "tacit.engines": "tacit.executors",
-    "tacit.environments.inputs": "tacit.environments.network_inputs",
+    "tacit.environments.inputs": "tacit.runs.gradient_builder",
     "tacit.environments.ladders": "tacit.environments.treatment",
     "tacit.ids": "tacit.gymnasium_ids",
     "tacit.loop.round": "tacit.simulation.loop",
@@ -25,7 +25,7 @@ RENAMED: Final = {
     "tacit.mechanisms.upper_law": "tacit.noise.dominating_pmf",
     "tacit.privatizers.shuffle.spec": "tacit.statistics.count_spec",
     "tacit.runs.places": "tacit.runs.storage_paths",
-    "tacit.runs.sealing": "tacit.runs.directory_signature",
+    "tacit.runs.sealing": "tacit.runs.manifest",
     "tacit.runs.sizes": "tacit.runs.size_defaults",
     "tacit.service.running": "tacit.service.server",
     "tacit.service.sealing": "tacit.service.encryption",
@@ -106,3 +106,44 @@ def old_names(module: str, **renamed: str) -> Callable[[str], Any]:
         return getattr(sys.modules[module], new)
 
     return found
+
+
+LEARNERS: Final = {"sdp-bucb": "bucb"}
+"""Old name of a learner -> new one; stored runs and studies keep the old one."""
+LEARNER_OPTIONS: Final = {
+    "pooled=false": "share_across_steps=false",
+    "pooled=weighed": "share_across_steps=true",
+    "replan=rarely": "replan=geometric",
+    "staged=false": "time_homogeneous=true",
+    "staged=true": "time_homogeneous=false",
+}
+"""Options of learners: old spelling -> new one."""
+
+
+def today(learner: str, *, warn: bool = False) -> str:
+    """A learner with its options as they are called today.
+
+    >>> today("ucbvi:staged=false,bonus=bernstein")
+    'ucbvi:time_homogeneous=true,bonus=bernstein'
+    """
+    name, colon, listed = learner.partition(":")
+    found = name + colon + _respelled(listed, LEARNER_OPTIONS)
+    wanted = LEARNERS.get(found, found)
+    if warn and wanted != learner:
+        warnings.warn(f"learner '{learner}' is written '{wanted}' now; {LEAVES}", DeprecationWarning, 3)
+    return found
+
+
+def stored(learner: str) -> str:
+    """A learner as files write it.
+
+    >>> stored("bucb:share_across_steps=true")
+    'bucb:pooled=weighed'
+    """
+    name, colon, listed = learner.partition(":")
+    return name + colon + _respelled(listed, {new: old for old, new in LEARNER_OPTIONS.items()})
+
+
+def _respelled(listed: str, spelling: Mapping[str, str]) -> str:
+    words = ((item, "".join(item.split())) for item in listed.split(","))
+    return ",".join(spelling.get(word, item) for item, word in words)

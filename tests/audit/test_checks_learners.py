@@ -10,8 +10,7 @@ import pytest
 from mutants.device import HalfTheNoise
 from mutants.planted import twin
 from tacit.audit.attack import attack
-from tacit.audit.curator_runs import curator_runs
-from tacit.audit.learners import AUDITED_LEARNERS, audit_learner, target_of
+from tacit.audit.learners import AUDITED_LEARNERS, audit_learner, curator_runs, target_of
 from tacit.audit.runs import naive_bayes, single_runs
 from tacit.errors import InvalidInput, NotSupported, UnknownName
 from tacit.runs.assemble import assemble
@@ -40,7 +39,7 @@ def test_one_user_at_a_time_white_box_sees_and_black_box_does_not():
 @pytest.mark.statistical
 def test_batches_and_gradients_hold():
     """False-alarm rate 0.001 each; power: white boxes see something of epsilon 3."""
-    white, black = audit_learner("sdp-bucb", trust="shuffle", epsilon=3.0, delta=1e-5, trials=4000, false_alarm=1e-3)
+    white, black = audit_learner("bucb", trust="shuffle", epsilon=3.0, delta=1e-5, trials=4000, false_alarm=1e-3)
     assert (white.verdict, black.verdict) == ("holds", "holds")
     assert 0.5 < white.attacked <= white.certified
     (final,) = audit_learner("dp-pg", trust="central", epsilon=3.0, delta=1e-5, trials=5000, false_alarm=1e-3)

@@ -11,8 +11,9 @@ import numpy as np
 from study_fakes import REHEARSAL
 
 from tacit.data.trajectories import Trajectory
+from tacit.documents import canonical
 from tacit.randomness import SimulationNoise
-from tacit.runs.signature import canonical, new_keys, sign
+from tacit.runs.signature import new_keys, sign
 from tacit.service.encryption.envelope import seal_body
 from tacit.service.encryption.hpke import SUITE, SecretKey
 from tacit.service.encryption.keyring import FORMAT, VERSION, entry
@@ -26,7 +27,7 @@ from tacit.study.wire import Report
 def design(stages: int = 3, target: int = 8, **more: Any) -> Any:
     """A design of a few people with little noise: what is sealed is a few dozen labels each."""
     sizes: dict[str, Any] = {"states": 2, "actions": 2, "horizon": 2, "epsilon": 12.0, "delta": 1e-3}
-    chosen = {**sizes, "learner": "sdp-bucb", "trust": "shuffle", "stages": stages, "target": target, **more}
+    chosen = {**sizes, "learner": "bucb", "trust": "shuffle", "stages": stages, "target": target, **more}
     return plan_study(**chosen)
 
 

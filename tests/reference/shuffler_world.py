@@ -13,7 +13,8 @@ from typing import Any
 import httpx
 from study_fakes import FakeDesign, body_of, bundle_of
 
-from tacit.runs.signature import canonical, new_keys
+from tacit.documents import canonical
+from tacit.runs.signature import new_keys
 from tacit.service.config import ShufflerConfig, read_config
 from tacit.service.encryption.envelope import seal_envelope
 from tacit.service.encryption.keyring import Keyring

@@ -31,9 +31,10 @@ from deviation_tools import LEAST, LIVED, TARGET, World
 from device_tools import problem
 from study_world import fast_directory
 
+from tacit.documents import canonical
 from tacit.errors import TacitError
 from tacit.randomness import SimulationNoise
-from tacit.runs.signature import canonical, sign
+from tacit.runs.signature import sign
 from tacit.service.batches.decryption import open_batch
 from tacit.service.device import PinnedKeys
 from tacit.service.tokens.admission import Enrolment

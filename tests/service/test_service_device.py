@@ -13,9 +13,10 @@ import pytest
 from device_tools import LIVED, NOW, FakeShuffler, problem
 from token_tools import HandMade
 
+from tacit.documents import canonical
 from tacit.errors import InvalidInput, PrivacyBudgetExceeded
 from tacit.randomness import SimulationNoise
-from tacit.runs.signature import canonical, new_keys, sign
+from tacit.runs.signature import new_keys, sign
 from tacit.service.device import WAITING, PinnedKeys, RemoteDevice
 from tacit.service.encryption.envelope import open_envelope
 from tacit.service.encryption.hpke import inner_info, mixer_info

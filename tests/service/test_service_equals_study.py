@@ -16,9 +16,9 @@ import numpy as np
 import pytest
 from worker_tools import everything
 
+from tacit.documents import canonical
 from tacit.environments.registry import make
 from tacit.randomness import SimulationNoise
-from tacit.runs.signature import canonical
 from tacit.service.device import RemoteDevice
 from tacit.service.http_client import async_client, converse_all
 from tacit.service.loopback import Loopback

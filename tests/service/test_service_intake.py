@@ -12,8 +12,8 @@ from shuffler_world import Place, slug, talking
 from study_fakes import FakeDesign
 
 from tacit.errors import InvalidInput
-from tacit.service.intake import Writer
 from tacit.service.metrics import Log, Meters
+from tacit.service.stage_windows import Writer
 from tacit.service.web import Refused
 from tacit.study.collector import Collector
 

@@ -11,8 +11,9 @@ import pytest
 from device_tools import LIVED, design_of
 from worker_tools import BEARER, FakeInternal, People
 
+from tacit.documents import canonical
 from tacit.errors import InvalidInput, TacitError
-from tacit.runs.signature import canonical, new_keys
+from tacit.runs.signature import new_keys
 from tacit.service.config import Keys as KeysConfig
 from tacit.service.config import LearnerConfig, Secret
 from tacit.service.config import Peer as PeerConfig

@@ -17,9 +17,10 @@ from study_world import fast_directory, report_of
 from token_tools import STUDY, HandMade
 
 from tacit.cli import main
+from tacit.documents import canonical
 from tacit.errors import InvalidInput, UnknownName
 from tacit.release.registry import CHANNELS
-from tacit.runs.signature import canonical, new_keys, sign
+from tacit.runs.signature import new_keys, sign
 from tacit.service.tokens import wallet as wallets
 from tacit.service.tokens.admission import (
     EnrolledAdmission,

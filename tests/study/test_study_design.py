@@ -11,6 +11,7 @@ from study_fakes import REHEARSAL
 from tacit.accounting.claims import PrivacyUnit
 from tacit.data.counts import count_trajectories
 from tacit.data.trajectories import Trajectories
+from tacit.documents import canonical
 from tacit.environments.registry import make
 from tacit.errors import InvalidInput, NotSupported, TacitError
 from tacit.learners.table import LEARNERS
@@ -21,7 +22,6 @@ from tacit.released.batches import BatchQuery
 from tacit.released.gradients import SoftmaxQuery
 from tacit.released.losses import LossQuery
 from tacit.released.returns import ReturnQuery
-from tacit.runs.signature import canonical
 from tacit.simulation.simulate import simulate
 from tacit.simulation.worlds import world_of
 from tacit.study.assembly import BASES
@@ -107,7 +107,7 @@ REFUSED = {
     "gradients under local trust": ({"learner": "dp-pg", "trust": "local"}, "run under trust central"),
     "batches under local trust": ({"learner": "bucb", "trust": "local"}, "central or shuffle, not local"),
     "policies shared by more and more people": (
-        {"learner": "psrl:replan=rarely", "trust": "local", "target": 1, "least": 1},
+        {"learner": "psrl:replan=geometric", "trust": "local", "target": 1, "least": 1},
         "does not take 1 people at a time",
     ),
     "more needed than wanted": ({"least": 61}, "least must be at most"),

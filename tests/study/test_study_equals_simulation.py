@@ -12,13 +12,13 @@ from study_fakes import REHEARSAL
 from study_world import fast_directory
 
 from tacit.data.trajectories import Trajectories, prepare_world, roll_out
+from tacit.documents import canonical
 from tacit.environments.registry import make_environment
 from tacit.environments.state_features import seen_through
 from tacit.learners import ldp_rts
 from tacit.policies import policy_from_dict, policy_to_dict, tabular
 from tacit.randomness import SimulationNoise, seed_streams
 from tacit.release.returns import ReturnRelease
-from tacit.runs.signature import canonical
 from tacit.study.bundle import Bundle
 from tacit.study.collector import Collector
 from tacit.study.design import plan_study
@@ -28,7 +28,7 @@ from tacit.study.study import Study
 WORLD = "riverswim:states=3,horizon=3"
 SIZES = {"states": 3, "actions": 2, "horizon": 3, "epsilon": 2.0, "delta": 1e-6, "stages": 3, "target": 24}
 CASES = [
-    ("sdp-bucb", "shuffle"),
+    ("bucb", "shuffle"),
     ("ucbvi", "central"),
     ("sdp-pe-plus", "central"),
     ("psrl", "local"),
@@ -45,9 +45,9 @@ DECLARED = {
 
 RETURNS = {"epsilon": 2.0, "delta": 0.0, "stages": 3, "target": 50}
 OTHERS = [
-    ("ucbvi:staged=false", "central", "both"),
+    ("ucbvi:time_homogeneous=true", "central", "both"),
     ("psrl", "local", "both"),
-    ("psrl:staged=false", "local", "support"),
+    ("psrl:time_homogeneous=true", "local", "support"),
     ("ucbvi", "shuffle", "support"),
     ("sdp-pe-plus", "central", "support"),
 ]
@@ -155,7 +155,7 @@ def test_a_study_plans_what_a_simulation_plans(learner, trust):
     ],
 )
 def test_a_study_with_declarations_plans_what_a_simulation_plans(pooled, trust, declared):
-    declared_as_seen(f"bucb:pooled={pooled}", trust, declared)
+    declared_as_seen(f"bucb:share_across_steps={pooled}", trust, declared)
 
 
 @pytest.mark.parametrize(

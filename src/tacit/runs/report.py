@@ -16,9 +16,10 @@ from tacit.pages.page import render
 from tacit.runs.comparison import Comparison
 from tacit.runs.curves import figure_of
 from tacit.runs.figures import LogAxes, check_choices
+from tacit.runs.manifest import write_beside
 from tacit.runs.result import Result
 from tacit.runs.returns_report import RETURN_HEAD, return_cells
-from tacit.runs.storage_paths import check_writable, make_directory, resolve_location, write_whole, writing_to
+from tacit.runs.storage_paths import check_writable, make_directory, resolve_location, writing_to
 
 SIMULATION_ONLY: Final = "Regret compares with the true optimum and is known in simulations only."
 LIVE_ONLY: Final = "A live world has no table and no known optimum: returns are measured, in simulations only."
@@ -80,7 +81,7 @@ def write_report(
     page = render_report(found, log=log, directory=directory)
     with writing_to(target):
         make_directory(target.parent)
-        write_whole(target, page.encode())
+        write_beside(target, page.encode())
     return target
 
 
@@ -151,8 +152,8 @@ def _privacy(results: Sequence[Result]) -> dict[str, Any]:
     head = ("run", "trust", "notion", "claimed", "certified epsilon", "method")
     return {
         "table": Table(label="Privacy", head=head, rows=rows),
-        "words": _shared((result.privacy_words, result.label) for result in results),
-        "certificates": _shared((result.certificate.render(), result.label) for result in results),
+        "words": _shared((result.reservations, result.label) for result in results if result.reservations),
+        "certificates": _shared((result.certificate.describe(), result.label) for result in results),
         "batches": [(result.label, _batches(result)) for result in results if result.batches],
     }
 

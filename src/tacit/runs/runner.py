@@ -21,12 +21,12 @@ from tacit.environments.layered_worlds import LossTable
 from tacit.environments.tabular import TabularMDP
 from tacit.errors import NotSupported, error_context, nearest, require, require_count
 from tacit.executors import check_engine
-from tacit.runs.archive import PrivacyJSON, make_header, make_labels, read_result
+from tacit.runs.archive import PrivacyJSON, read_result
 from tacit.runs.config import RunConfig, as_seeds, option_lines, run_parameters
 from tacit.runs.estimate import require_memory
 from tacit.runs.progress import progress_bar
 from tacit.runs.result import Result
-from tacit.runs.run_facts import RunFacts, derive, result_of
+from tacit.runs.run_facts import RunFacts, derive, make_header, make_labels, result_of
 from tacit.runs.schedule import Task, run_tasks
 from tacit.runs.size_defaults import apply_size_defaults
 from tacit.runs.storage import Digests, RunDirectory
@@ -170,7 +170,9 @@ def run_cells(
         if cell.directory is not None:
             place, labels = RunDirectory(cell.directory), checked[task.cell].labels
             if len(cell.config.seeds) > 1:
-                place.write_seed(seed_run, labels)
+                written, begun = place.write_seed(seed_run, labels), opened[task.cell].begun
+                if begun is not None:
+                    begun.update(written)
             if len(mine) == len(opened[task.cell].missing):
                 place.finish(cell.config.seeds, mine, labels, begun=opened[task.cell].begun)
         for point in _points(cell, seed_run) if callbacks else ():

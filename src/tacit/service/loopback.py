@@ -27,8 +27,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self
 
+from tacit.documents import canonical
 from tacit.errors import InvalidInput, require
-from tacit.runs.signature import canonical, new_keys
+from tacit.runs.signature import new_keys
 from tacit.runs.storage_paths import write_private
 from tacit.service.config import Limits
 from tacit.service.dashboard.app import Tokens, entrance

@@ -43,9 +43,9 @@ from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
 from tacit._version import __version__
+from tacit.documents import canonical
 from tacit.errors import TacitError, require
 from tacit.pages.page import ASSETS, SERVED_POLICY, asset, render_served
-from tacit.runs.signature import canonical
 from tacit.runs.storage_paths import write_private
 from tacit.service.config import Limits, Listen, Secret
 from tacit.service.dashboard import views
@@ -367,7 +367,7 @@ class Dashboard:
             role=session.role,
             form=session.form,
             word=word,
-            certificate=self.live.certificate.render(),
+            certificate=self.live.certificate.describe(),
             rate_values=[[-minute for minute, _ in rate], [count for _, count in rate]],
             return_values=[[row[name] for row in rows] for name in ("stage", "mean", "high", "low")],
             **facts,

@@ -19,8 +19,7 @@ from tacit.service.dashboard import views
 from tacit.service.dashboard.watched import Watched
 from tacit.service.metrics import Log
 from tacit.service.web import Still
-from tacit.study.policy_history import followed
-from tacit.study.stage_summaries import readings
+from tacit.study.stage_summaries import followed, readings
 
 DISK_SECONDS: Final = 60.0
 BEAT_SECONDS: Final = 15.0

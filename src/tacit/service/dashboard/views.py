@@ -36,8 +36,7 @@ from tacit.service.web import Refused
 from tacit.study.collector import Collector
 from tacit.study.contract import Head
 from tacit.study.intake import REASONS
-from tacit.study.policy_history import StagePolicy, changes
-from tacit.study.stage_summaries import StageSummary
+from tacit.study.stage_summaries import StagePolicy, StageSummary, changes
 from tacit.study.study import Study
 from tacit.study.trial import is_trial, read_trial
 from tacit.study.verify import verify_collector, verify_study
@@ -243,7 +242,8 @@ def verified(watched: Watched) -> list[Verdict]:
         try:
             verdict = check(place.directory, database=place.database)
         except TacitError as error:
-            verdict = Verdict(path=place.name, kind=place.name, true=False, why=str(error), signature="not looked at")
+            said: dict[str, Any] = {"why": str(error), "signature": "not looked at"}
+            verdict = Verdict(path=place.name, kind=place.name, outcome="not verified", **said)
         found.append(verdict)
     return found
 

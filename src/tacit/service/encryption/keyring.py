@@ -42,8 +42,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final, Literal
 
+from tacit.documents import canonical
 from tacit.errors import InvalidInput, require, require_count
-from tacit.runs.signature import canonical, examine, sign
+from tacit.runs.signature import examine, sign
 from tacit.runs.storage import check_writable, writing_to
 from tacit.service.encryption.hpke import KEY_ID, SUITE, PublicKey, SecretKey
 
@@ -211,6 +212,14 @@ class Keyring:
                     [_Row(id=active, state="active", until=None), _Row(id=pending, state="pending", until=None)],
                 )
         return cls(place)
+
+    @classmethod
+    def own(cls, directory: Path, *, party: Party, study: bytes) -> Keyring:
+        """The ring of a party for a study, made where there is none; one for anything else is refused."""
+        ring = cls(directory) if (directory / RING).exists() else cls.new(directory, party=party, study=study)
+        fits = ring.party == party and ring.study == study
+        require(fits, f"{directory} must hold the keys of the {party} for this study", "other keys")
+        return ring
 
     # what is there
 

@@ -32,8 +32,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, BinaryIO, Final
 
+from tacit.documents import canonical
 from tacit.errors import InvalidInput, require
-from tacit.runs.signature import canonical, examine, sign
+from tacit.runs.signature import examine, sign
 from tacit.service.tokens.blind_rsa import PREFIX, SIZE, PublicKey
 
 FORMAT: Final = "tacit-token-keys"

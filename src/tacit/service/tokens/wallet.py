@@ -28,8 +28,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
+from tacit.documents import canonical
 from tacit.errors import InvalidInput, require
-from tacit.runs.signature import canonical
 from tacit.runs.storage import check_writable, read_json
 from tacit.runs.storage_paths import write_private
 from tacit.service.tokens.blind_rsa import SIZE, PublicKey, blind, finalize
