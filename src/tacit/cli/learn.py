@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 import typer
 
 from tacit.cli.common import AsJson, print_json, print_table, say, tell
-from tacit.errors import require
+from tacit.errors import InvalidInput, require
 
 if TYPE_CHECKING:
     from tacit.study.episodes import DataCheck, Progress
-    from tacit.study.learning import Behaviour, Keep, Learned
+    from tacit.study.learning import Behaviour, Learned
 
 EVERY = 1_000_000
 """After so many rows a line says how far the reading is."""
@@ -41,14 +41,24 @@ def _learn(
     ] = "random",
     fallback: Annotated[str | None, typer.Option(help="The action that the fall-back policy always takes.")] = None,
     out: Annotated[Path | None, typer.Option(help="A new directory for policy, certificate and release.")] = None,
+    ledger: Annotated[
+        Path | None, typer.Option(help="The ledger that is charged; LOG.ledger.db beside --out by default.")
+    ] = None,
+    budget: Annotated[
+        str | None, typer.Option(help="Of a new ledger: EPSILON,DELTA for every person; the claim by default.")
+    ] = None,
     key: Annotated[Path | None, typer.Option(help="The private key that signs them.")] = None,
     check_only: Annotated[bool, typer.Option("--check-only", help="Check the log, release nothing.")] = False,
     json: AsJson = False,
 ) -> None:
     """Learn a policy from a log with one private release; every run of this command is a release and costs anew."""
+    from dataclasses import replace
+
+    from tacit.planning.widths import DEFAULT_Z
+    from tacit.randomness import SecureNoise
     from tacit.runs.signature import sign
-    from tacit.study.learn_files import check_target, learned_to_dict, save_learned
-    from tacit.study.learning import learn
+    from tacit.study.learn_files import check_target, learned_to_dict, releasing, save_learned
+    from tacit.study.learning import learn_from, read_log
 
     if check_only:
         _check(log, mapping, reports_per_person, as_json=json)
@@ -56,30 +66,49 @@ def _learn(
     for name, value in (("--epsilon", epsilon), ("--delta", delta), ("--behaviour", behaviour)):
         hint = "say 'known' if actions were chosen by step and state only" if name == "--behaviour" else ""
         require(value is not None, f"{name} must be given", None, hint)
-    if out is not None:
-        check_target(out)
+    if out is None:
+        raise InvalidInput("--out must be given: a release that is not kept costs its people the same")
+    check_target(out)
+    limits = _limits(budget)
     if key is not None:
-        require(out is not None, "--key signs what is written and needs --out", str(key))
         sign({}, key)  # a key that cannot sign is refused before anything is released
-    learned = learn(
+    request, episodes = read_log(
         log,
         mapping,
-        epsilon=cast("float", epsilon),
-        delta=cast("float", delta),
+        epsilon=epsilon,
+        delta=delta,
         behaviour=cast("Behaviour", behaviour),
         reports_per_person=reports_per_person,
-        keep=cast("Keep", keep),
+        keep=keep,
+        z=DEFAULT_Z,
         fallback=fallback,
         progress=_progress(),
     )
-    written = None if out is None else save_learned(learned, out, key=key)
+    certificate, charged = request.certificate("secure"), ledger or out.parent / f"{log.stem}.ledger.db"
+    asked = None if limits is None else replace(certificate.claim, epsilon=limits[0], delta=limits[1])
+    what = "stage-wise counts of a log"
+    with releasing(out, charged, certificate, people=request.people, what=what, budget=asked) as place:
+        learned = learn_from(request, episodes, SecureNoise())
+        save_learned(learned, place, key=key)
+    written = out / "learned.json"
     if json:
         kept = ("certificate", "policy", "summary")
         content: dict[str, Any] = {name: part for name, part in learned_to_dict(learned).items() if name in kept}
-        print_json({**content, "written": None if written is None else str(written)})
+        print_json({**content, "written": str(written), "ledger": str(charged)})
         return
     _show(learned)
-    say("nothing was written (give --out to keep policy and certificate)" if written is None else f"written: {written}")
+    say(f"written: {written}; charged: {charged}")
+
+
+def _limits(budget: str | None) -> tuple[float, float] | None:
+    """The budget of a new ledger, as it was typed."""
+    if budget is None:
+        return None
+    try:
+        epsilon, delta = map(float, budget.split(","))
+    except ValueError:
+        raise InvalidInput(f"--budget must be EPSILON,DELTA, as in 4,1e-6, got {budget!r}") from None
+    return epsilon, delta
 
 
 def _check(log: Path, mapping: Path, reports: int, *, as_json: bool) -> None:

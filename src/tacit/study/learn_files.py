@@ -12,12 +12,17 @@ V1  All three files are derived again from the request and the payloads, and com
 from __future__ import annotations
 
 import base64
-from collections.abc import Mapping
+import secrets
+import shutil
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
 from tacit._version import __version__
-from tacit.accounting.certificate import FIRST_ENTRIES
+from tacit.accounting.certificate import FIRST_ENTRIES, Certificate
+from tacit.accounting.claims import PrivacyClaim
+from tacit.accounting.ledger import Ledger, NoiseKind
 from tacit.documents import json_values, vouched, without_seal
 from tacit.errors import require
 from tacit.policies.named import POLICY_FORMAT, NamedPolicy
@@ -53,6 +58,35 @@ def check_target(directory: Path) -> None:
     check_writable(directory)
     empty = not directory.exists() or not any(directory.iterdir())
     require(empty, f"{directory} must be a new or empty directory", "files in it", "choose another with --out")
+
+
+@contextmanager
+def releasing(
+    directory: Path, ledger: Path, certificate: Certificate, *, people: int, what: str, budget: PrivacyClaim | None
+) -> Iterator[Path]:
+    """Where to write a release that is charged to a ledger: the directory appears when the charge is on the disk.
+
+    A new ledger gets this budget, or the claim itself; one that exists keeps its own. Where anything fails, nothing is
+    charged, and neither a directory nor a new ledger is left behind.
+    """
+    check_target(directory)
+    check_writable(ledger.parent)
+    new = not ledger.exists()
+    place = directory.with_name(f".{directory.name}.{secrets.token_hex(4)}.part")
+    noise: NoiseKind = "secure" if certificate.release else "simulation"
+    asked = {"claim": certificate.claim, "events": certificate.events, "noise": noise}
+    directory.parent.mkdir(parents=True, exist_ok=True)
+    ledger.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        kept = Ledger.open(ledger, budget or certificate.claim) if new else Ledger.load(ledger)
+        with kept.charging(users=range(people), recipient=directory.name, what=what, **asked):  # type: ignore[arg-type]
+            yield place
+    except BaseException:
+        shutil.rmtree(place, ignore_errors=True)
+        if new:
+            ledger.unlink(missing_ok=True)
+        raise
+    place.replace(directory)
 
 
 def save_learned(learned: Learned, directory: str | Path, *, key: str | Path | None = None) -> Path:

@@ -204,24 +204,31 @@ def learn(
     >>> learned.policy.states, learned.certificate.claim.epsilon
     (('well', 'sick'), 2.0)
     """
+    asked = {"epsilon": epsilon, "delta": delta, "keep": keep, "z": z, "fallback": fallback}
+    request, usable = read_log(
+        log, mapping, behaviour=behaviour, reports_per_person=reports_per_person, progress=progress, **asked
+    )
+    return learn_from(request, usable, SecureNoise() if noise is None else noise)
+
+
+def read_log(
+    log: LogSource,
+    mapping: EpisodeMapping | Mapping[str, Any] | str | Path,
+    *,
+    behaviour: Behaviour,
+    reports_per_person: int,
+    progress: Progress | None,
+    **asked: Any,
+) -> tuple[LearnRequest, Episodes]:
+    """What is asked of a log, and its episodes; nothing is released."""
     known = as_mapping(mapping)
     _require_behaviour(behaviour)
     # Everything public is checked before the log is opened.
-    asked = {"epsilon": epsilon, "delta": delta, "keep": keep, "z": z, "fallback": fallback}
-    _ = LearnRequest(mapping=known, people=1, reports_per_person=reports_per_person, **asked).channels  # type: ignore[arg-type]
+    _ = LearnRequest(mapping=known, people=1, reports_per_person=reports_per_person, **asked).channels
     check, episodes = check_log(log, known, reports_per_person=reports_per_person, progress=progress)
     usable = require_usable(check, episodes)
-    request = LearnRequest(
-        mapping=known,
-        epsilon=epsilon,
-        delta=delta,
-        people=usable.people,
-        reports_per_person=reports_per_person,
-        keep=keep,
-        z=z,
-        fallback=fallback,
-    )
-    return learn_from(request, usable, SecureNoise() if noise is None else noise)
+    found = LearnRequest(mapping=known, people=usable.people, reports_per_person=reports_per_person, **asked)
+    return found, usable
 
 
 def require_usable(check: DataCheck, episodes: Episodes | None) -> Episodes:
