@@ -1,6 +1,7 @@
 """Off-policy values from what was released: points and intervals with sampling, noise and clipping in them.
 
-All values are rewards per step in [0, 1]; z is the normal quantile of the interval.
+All values are rewards per step in [0, 1]; z is the normal quantile of the interval. Sums of squares carry noise, too: one
+standard deviation of it is added to every variance, so that a variance that noise made small does not cost coverage.
 
     ips      V = T Σ u (s + 1/2) / n
     snips    V = 1/2 + Σ u s / Σ u, its interval by Fieller's theorem
@@ -37,7 +38,7 @@ class Interval(NamedTuple):
 
 
 def normal_quantile(confidence: float) -> float:
-    """z with P(|N(0, 1)| ≤ z) = confidence."""
+    """Z with P(|N(0, 1)| ≤ z) = confidence."""
     return float(norm.ppf(0.5 + confidence / 2.0))
 
 
@@ -53,7 +54,8 @@ def ips_value(sums: Floats, variance: Floats, people: int, cap: float, z: float,
     A, B, C, D, E, _ = sums
     value = cap * (A + B / 2.0) / people
     # Var = E (w r)² - V²,  w² r² = T² u² (s + 1/2)²
-    square = cap**2 * max(0.0, E + D + C / 4.0) / people
+    doubt = math.sqrt(variance[4] + variance[3] + variance[2] / 16.0)
+    square = cap**2 * max(0.0, E + D + C / 4.0 + doubt) / people
     noise = cap**2 * (variance[0] + variance[1] / 4.0) / people**2
     half = z * math.sqrt(max(0.0, square - value**2) / people + noise)
     return Interval(value, value - half, value + half + missing).cut()
@@ -68,6 +70,7 @@ def snips_value(sums: Floats, variance: Floats, people: int, cap: float, z: floa
     a = B**2 - z**2 * (C + variance[1])
     b, c = A * B - z**2 * D, A**2 - z**2 * (E + variance[0])
     ratio = min(0.5, max(-0.5, A / B))
+    c -= z**2 * math.sqrt(variance[4] + 4.0 * ratio**2 * variance[3] + ratio**4 * variance[2])
     root = b * b - a * c
     if a <= 0.0 or root < 0.0:
         return Interval(0.5 + ratio, 0.0, 1.0)
@@ -79,7 +82,8 @@ def snips_value(sums: Floats, variance: Floats, people: int, cap: float, z: floa
 def residual_value(sums: Floats, variance: Floats, people: int, center: float, reach: float, z: float) -> Interval:
     """Doubly robust: the mean of everybody's center + reach z."""
     mean = sums[0] / people
-    spread = max(0.0, sums[1] / people - mean**2) / people + variance[0] / people**2
+    square = (sums[1] + math.sqrt(variance[1])) / people
+    spread = max(0.0, square - mean**2) / people + variance[0] / people**2
     value, half = center + reach * mean, reach * z * math.sqrt(spread)
     return Interval(value, value - half, value + half).cut()
 
@@ -137,7 +141,7 @@ def visited(model: Model, policy: Floats) -> Floats:
 
 def direct_value(model: Model, policy: Floats, z: float) -> Interval:
     """The value in the model; rows without support count from 0 to 1 per step."""
-    H, S, A = model.r.shape
+    H, _, A = model.r.shape
     values = {unknown: backward(model, policy, unknown)[0] for unknown in (0.0, 0.5, 1.0)}
     mid, low, high = (float(model.first @ values[unknown][0]) / H for unknown in (0.5, 0.0, 1.0))
     V, d = values[0.5], visited(model, policy)
@@ -164,7 +168,8 @@ def propensity_variance(model: Model, policy: Floats, propensities: Floats) -> f
     each = 2.0 * model.variance[2]
     p = propensities
     # p̂ = N_a/N: sampling p (1 - p)/N, noise v ((1 - 2p) + A p²)/N²
-    spread = np.where(N > 0.0, p * (1.0 - p) / np.maximum(N, 1.0), 0.25)
-    spread = spread + np.where(N > 0.0, each * (np.maximum(0.0, 1.0 - 2.0 * p) + p.shape[2] * p**2) / np.maximum(N, 1.0) ** 2, 0.0)
+    sampling, noise = p * (1.0 - p), np.maximum(0.0, 1.0 - 2.0 * p) + p.shape[2] * p**2
+    M = np.maximum(N, 1.0)
+    spread = np.where(N > 0.0, sampling / M + each * noise / M**2, 0.25)
     pull = visited(model, policy) * Q / p
     return float((pull**2 * spread).sum()) / len(Q) ** 2

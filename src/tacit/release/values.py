@@ -127,7 +127,7 @@ class PrivateValues:
 
     @property
     def shape(self) -> tuple[int, int]:
-        """[policies, numbers]"""
+        """How many policies, and how many numbers of each."""
         return len(self.shares), len(FACTORS[self.kind])
 
     @property
