@@ -35,12 +35,12 @@ if TYPE_CHECKING:
     from tacit.runs.runner import run
     from tacit.runs.trial import trial
     from tacit.runs.trial_size import trial_size
-    from tacit.runs.verify import verify
     from tacit.service.device import RemoteDevice as Device
     from tacit.simulation.simulate import simulate
     from tacit.study.episodes import data_check, read_episodes
     from tacit.study.learning import learn
     from tacit.study.mapping import EpisodeMapping
+    from tacit.study.verify import verify
 
 __all__ = [
     "Bundle",
@@ -110,7 +110,7 @@ _HOMES = {
     "simulate": ("tacit.simulation.simulate", "simulate"),
     "trial": ("tacit.runs.trial", "trial"),
     "trial_size": ("tacit.runs.trial_size", "trial_size"),
-    "verify": ("tacit.runs.verify", "verify"),
+    "verify": ("tacit.study.verify", "verify"),
 }
 """Public name -> where it lives."""
 

@@ -213,7 +213,7 @@ def require_real(
     1.0
     """
     try:
-        number = float(value)  # type: ignore[arg-type]
+        number = math.nan if isinstance(value, bool) else float(value)  # type: ignore[arg-type]
     except (TypeError, ValueError):
         number = math.nan
     if not (math.isfinite(number) and (number > low if open_low else number >= low) and number <= high):
@@ -236,6 +236,8 @@ def require_epsilon(value: object) -> float:
     ...
     tacit.errors.InvalidInput: epsilon must be a finite number in [1e-100, 10000], got 1e+308
     """
+    if isinstance(value, str):
+        raise InvalidInput(f"epsilon must be a number, got the text {value!r}")
     return require_real("epsilon", value, MIN_EPSILON, MAX_EPSILON)
 
 

@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 
 from tacit.accounting.composition import epsilon_of
 from tacit.accounting.events import Events
+from tacit.arrays import Floats
 from tacit.audit.bounds import Errors, curve_epsilon, event_epsilon, noise_factor
 from tacit.errors import require, require_count, require_real
 
@@ -31,7 +32,6 @@ SHARES: Final[Mapping[str, int]] = {"mechanism": 1, "privatizer": 10, "messages"
 """One trial of each kind for so many trials that are asked for: what is drawn in one differs in size."""
 MIN_TRIALS: Final[Mapping[str, int]] = {"mechanism": 10, "privatizer": 200, "messages": 2000, "learner": 200}
 
-Floats = NDArray[np.float64]
 Kind = Literal["mechanism", "privatizer", "messages", "learner"]
 Verdict = Literal["holds", "claim refuted", "CERTIFICATE REFUTED"]
 

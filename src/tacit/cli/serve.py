@@ -176,7 +176,7 @@ def _dashboard(
 ) -> None:
     """Show a study while it runs: to operators, privacy officers and learners, and nobody's data to anybody."""
     with service_extra():
-        from tacit.service.dashboard.server import dashboard_party
+        from tacit.service.dashboard.app import dashboard_party
         from tacit.service.server import serve as run
 
         code = run(
@@ -204,6 +204,6 @@ def _enrol(
     """Put people on an enrolment list: prints one credential for each, which is kept nowhere else."""
     require_count("count", count, 1, MAX_ENROLLED)
     with service_extra():
-        lists: Any = importlib.import_module("tacit.service.tokens.enrolment").Enrolment
+        lists: Any = importlib.import_module("tacit.service.tokens.admission").Enrolment
         made = (lists(people) if people.exists() else lists.new(people)).enrol(count)
     print_json({"credentials": made}) if json else say("\n".join(made))

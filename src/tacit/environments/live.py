@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
@@ -277,7 +277,9 @@ def live(
         source, by_function = name_of(environment), True
     else:
         raise InvalidInput(f"a live world must be an id, an environment or a function, got {environment!r}")
-    known = preset_of(source)
+    known, bounds = preset_of(source), rewards
+    pair = bounds is None or (isinstance(bounds, Sequence) and not isinstance(bounds, str) and len(bounds) == 2)
+    require(pair, "rewards must be the public bounds (low, high) of one decision's reward", bounds)
     return _build(
         source=source,
         by_function=by_function,

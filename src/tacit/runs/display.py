@@ -24,7 +24,7 @@ def frame_of(results: Sequence[Result]) -> Any:
         raise NotSupported(f"to_pandas needs pandas: {install_hint('pandas')}")
     import pyarrow as pa
 
-    from tacit.runs.archive import make_labels
+    from tacit.runs.run_facts import make_labels
     from tacit.runs.storage import seed_rows
 
     tables = []

@@ -28,7 +28,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final, cast
 
-from tacit.errors import InvalidInput, NotSupported, TacitError, install_hint
+from tacit.documents import parse_json
+from tacit.errors import InvalidInput, NotSupported, TacitError, install_hint, require
 
 TEMPORARY: Final = ".tmp-"
 """How the names of files begin that are not written yet."""
@@ -47,6 +48,9 @@ def resolve_location(given: str | Path) -> Path:
     >>> resolve_location("file:///tmp/run")
     PosixPath('/tmp/run')
     """
+    place: object = given
+    named = isinstance(place, str | os.PathLike) or hasattr(place, "protocol")  # a UPath
+    require(named and place != "", "a file or directory must be named by text or a Path that is not empty", place)
     found = URL.fullmatch(given) if isinstance(given, str) else None
     if found is None:
         _require_no_url(given)
@@ -157,6 +161,8 @@ def complete_files(path: Path) -> Iterator[None]:
         raise InvalidInput(f"the files in {path} must be as tacit wrote them, but {error} is missing") from error
     except (AttributeError, IndexError, TypeError, ValueError) as error:
         raise InvalidInput(f"the files in {path} must be as tacit wrote them, but an entry is no such value") from error
+    except OSError as error:
+        raise InvalidInput(f"the files in {path} must be there and readable: {error.strerror or error}") from error
 
 
 def make_directory(path: Path) -> None:
@@ -268,10 +274,10 @@ def json_bytes(content: Mapping[str, Any], *, indent: int | None = 2) -> bytes:
 
 
 def read_json(path: Path) -> dict[str, Any]:
-    """Read what `write_json` wrote."""
+    """Read what `write_json` wrote, strictly (`tacit.documents`)."""
     try:
-        content = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
+        content = parse_json(path.read_bytes(), str(path))
+    except OSError as error:
         raise InvalidInput(f"{path} must be readable JSON written by tacit: {error}") from error
     if not isinstance(content, dict):
         raise InvalidInput(f"{path} must hold one JSON object")

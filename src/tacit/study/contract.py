@@ -12,12 +12,13 @@ from tacit.accounting.certificate import Certificate
 from tacit.accounting.claims import PrivacyClaim
 from tacit.accounting.events import Events
 from tacit.accounting.journal import Receipt
+from tacit.documents import canonical, parse_json
 from tacit.errors import InvalidInput, require, require_count
 from tacit.planning.loss_budget import LossBudget
 from tacit.protocol import Learner
 from tacit.release.contract import Release
 from tacit.release.registry import channel_from_dict
-from tacit.runs.signature import canonical, sign
+from tacit.runs.signature import sign
 from tacit.study.declarations import Features
 
 DIGEST: Final = 32
@@ -157,6 +158,14 @@ def read_design(plain: Mapping[str, Any]) -> Design:
     from tacit.study.design import StudyDesign
 
     return StudyDesign.from_dict(plain)
+
+
+def stored_design(meta: Mapping[str, Any]) -> Design:
+    """The design that a party has stored."""
+    try:
+        return read_design(parse_json(meta["design"], "the design of a study"))
+    except (ArithmeticError, AttributeError, KeyError, TypeError, ValueError) as error:
+        raise InvalidInput(f"the stored design of a study must be complete: {type(error).__name__}") from error
 
 
 def channels_of(design: Design) -> tuple[Release, ...]:

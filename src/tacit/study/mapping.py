@@ -18,7 +18,6 @@ G1  A mapping is fixed before anybody's data are looked at: edges, categories an
 from __future__ import annotations
 
 import codecs
-import json
 import math
 import tomllib
 from collections.abc import Mapping, Sequence
@@ -28,6 +27,7 @@ from itertools import product
 from pathlib import Path
 from typing import Any, Final, Literal, Self, get_args
 
+from tacit.documents import parse_json
 from tacit.errors import InvalidInput, UnknownName, require, require_count, require_real
 from tacit.study.columns import Bins, Categories, require_text
 from tacit.study.episode_log import DROPPABLE
@@ -260,7 +260,7 @@ class EpisodeMapping:
         require(place.suffix in (".json", ".toml"), "a mapping must be a .json or .toml file", place.suffix)
         try:
             text = place.read_text(encoding="utf-8")
-            plain = json.loads(text) if place.suffix == ".json" else tomllib.loads(text)
+            plain = parse_json(text, str(path)) if place.suffix == ".json" else tomllib.loads(text)
         except (OSError, ValueError) as error:
             raise InvalidInput(f"{path} must be a readable mapping in JSON or TOML: {type(error).__name__}") from None
         require(isinstance(plain, dict), f"{path} must hold one mapping", type(plain).__name__)

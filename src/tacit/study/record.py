@@ -12,22 +12,26 @@ V1  `replayed` runs the learner again, from its first coins, over the stored rel
 
 from __future__ import annotations
 
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, Final
 
 from tacit._version import __version__
+from tacit.documents import digest
 from tacit.errors import require
-from tacit.policies import policy_from_dict, tabular
+from tacit.policies import AnyPolicy, Policy, policy_from_dict, tabular
 from tacit.policies.named import NamedPolicy
-from tacit.runs.signature import digest, sign
+from tacit.runs.signature import sign
 from tacit.runs.storage import check_writable, write_json, writing_to
-from tacit.study.bundle import Bundle
-from tacit.study.contract import GENESIS_HEAD, packages_of
-from tacit.study.learner_state import LearnerState
-from tacit.study.queries import query_to_dict
+from tacit.study.bundle import Bundle, query_to_dict
+from tacit.study.contract import GENESIS_HEAD, Design, packages_of
+from tacit.study.state import LearnerState
 from tacit.study.study import Study
 from tacit.study.wire import ReleasePayload, sha256
 
+__all__ = ["ENTRIES", "FORMAT", "FORMAT_VERSION", "export_policy", "named_policy", "replayed"]
+
+KINDS: Final = ("begin", "plan", "ask", "take", "void")
 FORMAT: Final = "tacit-study-policy"
 FORMAT_VERSION: Final = 1
 ENTRIES: Final = (
@@ -50,6 +54,8 @@ def export_policy(study: Study, path: str | Path, key: str | Path | None = None)
     target, found = Path(path), study.status()
     certificate = study.certificate()
     require(bool(found["releases"]), "a study must have learned something to be exported", "no release", "take one")
+    learned = over_states(study.design, study.policy())
+    policy = named_policy(study.design, learned, killed=found["state"] == "ended")
     content: dict[str, Any] = {
         "format": FORMAT,
         "format_version": FORMAT_VERSION,
@@ -57,7 +63,7 @@ def export_policy(study: Study, path: str | Path, key: str | Path | None = None)
         "name": study.design.name,
         "study": study.design.digest,
         "design": study.design.to_dict(),
-        "policy": _named(study).to_dict(),
+        "policy": policy.to_dict(),
         "claim": study.parts.claim.to_dict(),
         "certificate": certificate.to_dict(),
         "releases": found["releases"],
@@ -72,19 +78,16 @@ def export_policy(study: Study, path: str | Path, key: str | Path | None = None)
     return target
 
 
-def _named(study: Study) -> NamedPolicy:
-    """The learned policy by name; killed if the study was."""
-    design, learned = study.design, (study.policy(), policy_from_dict(study.design.fallback))
-    # A policy over features is exported as the policy over states that it is.
-    actions, seen = len(design.actions), design.sees
-    policy, fallback = (tabular(one) if seen is None else seen.lift(one, actions) for one in learned)
-    return NamedPolicy(
-        policy=policy,
-        states=tuple(design.states),
-        actions=tuple(design.actions),
-        fallback=fallback,
-        killed=study.status()["state"] == "ended",
-    )
+def named_policy(design: Design, policy: AnyPolicy, *, killed: bool) -> NamedPolicy:
+    """A policy over the states of a design, with its names and its fall-back."""
+    states, actions = tuple(design.states), tuple(design.actions)
+    fallback = over_states(design, policy_from_dict(design.fallback))
+    return NamedPolicy(policy=tabular(policy), states=states, actions=actions, fallback=fallback, killed=killed)
+
+
+def over_states(design: Design, policy: AnyPolicy) -> Policy:
+    """A policy over features as the policy over states that it is."""
+    return tabular(policy) if design.sees is None else design.sees.lift(policy, len(design.actions))
 
 
 def replayed(study: Study) -> int:
@@ -103,6 +106,7 @@ def replayed(study: Study) -> int:
         sealed = connection.execute("SELECT bytes, digest FROM release").fetchall()
     require(all(sha256(data).hex() == name for data, name in sealed), "releases must be as they were taken", "others")
     _require_chain(study, asked)
+    _require_columns(study)
     mind = LearnerState.read(steps[0][3:], packages)
     begun = LearnerState(belief=parts.learner.begin(), plan=None, memory=parts.channels[0].begin_memory(), rng=mind.rng)
     require(begun.rows() == tuple(steps[0][3:]), "a study must begin with nothing", "another belief")
@@ -156,3 +160,42 @@ def _require_chain(study: Study, asked: dict[tuple[int, int], Any]) -> None:
         forged = bundle.content.get("signature") is not None and not bundle.examined(None).valid
         require(not forged, "the signatures of bundles must fit", "a forged one")
         previous = name
+
+
+def _require_columns(study: Study) -> None:
+    """What stands beside bundles, releases and beliefs must be what they say themselves."""
+    with study.store.reading() as connection:
+        bundles = connection.execute("SELECT stage, question, bytes FROM bundle ORDER BY stage, question").fetchall()
+        taken = connection.execute("SELECT stage, question, charge, people, noise, bytes FROM release").fetchall()
+        stages = connection.execute("SELECT number, slot, questions, state, reason FROM stage ORDER BY number")
+        found = [tuple(row) for row in stages.fetchall()]
+        steps = connection.execute("SELECT step, kind, stage, question FROM belief ORDER BY step").fetchall()
+        held = connection.execute("SELECT stage, question FROM quarantine").fetchall()
+    asked = {(stage, question): Bundle.parse(bytes(data)) for stage, question, data in bundles}
+    released = {tuple(row[:2]): ReleasePayload.parse(bytes(row[5])) for row in taken}
+    done = {kind: {(stage, question) for _, one, stage, question in steps if one == kind} for kind in KINDS}
+    fits = [
+        *(place == (one["stage"], one["question"]) for place, one in asked.items()),
+        *(place == (one.stage, one.question) and one.study == study.study for place, one in released.items()),
+        *(
+            tuple(row[2:5]) == (one.charge.number, one.people, one.noise)
+            for row, one in zip(taken, released.values(), strict=True)
+        ),
+        {tuple(row) for row in held} <= set(released),
+        [row[0] for row in steps] == list(range(1, len(steps) + 1)),
+        tuple(steps[0][1:]) == ("begin", None, None),
+        done["ask"] == {place for place, one in asked.items() if one["query"] is not None},
+        done["take"] | done["void"] <= set(released),
+        # A plan is asked about at once; the last one is served.
+        *(row[2] == following[2] for row, following in pairwise(steps) if row[1] == "plan"),
+        steps[-1][1] != "plan" or steps[-1][2] == max(row[0] for row in found if row[3] != "killed"),
+    ]
+    for number, (stage, slot, questions, state, reason) in enumerate(found):
+        one = asked[stage, 0]
+        took = len([place for place in done["take"] if place[0] == stage])
+        ended = "killed" if one["kill"] else "served" if slot is None else "released" if took == questions else ""
+        expected = ended or ("open" if reason is None else "void")
+        fits.append((number, one["slot"], one["questions"], expected) == (stage, slot, questions, state))
+        fits.append(state != "open" or number == len(found) - 1 or found[-1][3] == "killed")
+        fits.append((state == "void") == (reason is not None))
+    require(all(fits), "the rows of a study must be what its bundles and releases say", "others")
