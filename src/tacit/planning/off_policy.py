@@ -1,7 +1,7 @@
 """Off-policy values from what was released: points and intervals with sampling, noise and clipping in them.
 
-All values are rewards per step in [0, 1]; z is the normal quantile of the interval. Sums of squares carry noise, too: one
-standard deviation of it is added to every variance, so that a variance that noise made small does not cost coverage.
+All values are rewards per step in [0, 1]; z is the normal quantile of the interval. Sums of squares carry noise, too:
+one standard deviation of it is added to every variance, so that a variance that noise made small costs no coverage.
 
     ips      V = T Σ u (s + 1/2) / n
     snips    V = 1/2 + Σ u s / Σ u, its interval by Fieller's theorem

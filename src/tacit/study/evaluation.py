@@ -498,10 +498,11 @@ def _people(request: EvaluationRequest, episodes: Episodes, model: Model | None)
     for name in request.listed:
         cap = 1.0 if name == LOG else request.cap
         if name == LOG:
-            w = np.ones_like(t.rewards)
+            w: Floats = np.ones_like(t.rewards)
         else:
             taken = _table(request, name)[np.arange(H), t.states, t.actions]
-            w = np.cumprod(np.where(real, taken / _propensities(request, episodes, model), 1.0), axis=1)
+            ratios: Floats = np.where(real, taken / _propensities(request, episodes, model), 1.0)
+            w = np.asarray(np.cumprod(ratios, axis=1), dtype=np.float64)
         cut, w = w > cap * (1.0 + 1e-9), np.minimum(w, cap)
         if request.estimator == "dr":
             if name == LOG:
