@@ -440,8 +440,8 @@ def test_the_certificate_is_valid_and_says_which_noise_protected(kind, place):
     found = rehearsal.certificate()
     assert found.terms.noise == "simulation"
     jsonschema.validate(json.loads(json.dumps(found.to_dict())), certificate_schema())
-    assert "would" in found.render()
-    assert "would" not in collector.certificate().render()
+    assert "would" in found.describe()
+    assert "would" not in collector.certificate().describe()
 
 
 # a public ladder of sizes
