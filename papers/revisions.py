@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from typing import Final
 
 __all__ = [
-    "LEARNERS", "MECHANISMS", "PRIVATIZERS", "RULES", "SUPPORTED", "WITH_MECHANISM", "WITH_OPTION", "WORLDS",
+    "LEARNERS", "MECHANISMS", "PRIVATIZERS", "RULES", "SUPPORTED", "WITH_MECHANISM", "WORLDS",
     "learner_revision", "revision_of", "world_revision",
 ]  # fmt: skip
 
@@ -30,7 +30,6 @@ LEARNERS: Final[Mapping[str, Changes]] = {
     "psrl": (),
     "sdp-pe": (),
     "sdp-pe-plus": (),
-    "sdp-bucb": ("0.6.0: bucb by another name",),
     "bucb": (),
     "dp-pg": (),
     "dp-npg": (),
@@ -51,9 +50,6 @@ WITH_MECHANISM: Final[Mapping[tuple[str, str], Changes]] = {
     for mechanism in ("subset", "oue")
 }
 """Changes of a learner, or of one with an option, that concern its runs with one mechanism; its other goldens stay."""
-
-WITH_OPTION: Final[Mapping[str, Changes]] = {"bucb:pooled=tested": ("0.7.0: pooled steps weigh what they saw",)}
-"""Changes of a learner with an option, whatever the mechanism; its other goldens stay."""
 
 MECHANISMS: Final[Mapping[str, Changes]] = {
     "factorization": (),
@@ -121,11 +117,9 @@ def learner_revision(name: str, options: Mapping[str, str], mechanism: str) -> s
     ('dp-ucbvi r1', 'dp-ucbvi r2')
     >>> learner_revision("ldp-psrl", {"prior": "noise-aware"}, "subset")
     'ldp-psrl r2'
-    >>> learner_revision("bucb", {"pooled": "tested"}, "correlated")
-    'bucb r2'
     """
     names = (name, *(f"{name}:{key}={value}" for key, value in options.items()))
-    tables = (WITH_OPTION.get(known, ()) + WITH_MECHANISM.get((known, mechanism), ()) for known in names)
+    tables = (WITH_MECHANISM.get((known, mechanism), ()) for known in names)
     own = tuple(change for changes in tables for change in changes)
     return revision_of({**LEARNERS, name: LEARNERS[name] + own} if own else LEARNERS, name)
 

@@ -23,7 +23,7 @@ LEARNERS = ("dp-pg", "dp-npg", "dp-trpo", "dp-ppo", "dp-ppo:rate=0.25")
 NETWORKS = {
     "network, DP-PG": "dp-pg:policy=neural",
     "network, DP-TRPO": "dp-trpo:policy=neural",
-    "table, DP-PG": "dp-pg:staged=false",
+    "table, DP-PG": "dp-pg:time_homogeneous=true",
 }
 UNFAIR = ("table, DP-PG", "no privacy")
 """The cell that was not run."""

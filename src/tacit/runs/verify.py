@@ -29,13 +29,12 @@ from typing import Any, Final, Literal, TypeAlias
 from tacit._version import __version__
 from tacit.accounting.certificate import FIRST_ENTRIES, Certificate
 from tacit.accounting.claims import PrivacyClaim
-from tacit.accounting.terms import terms_of
 from tacit.documents import differences, digest, json_values, same, without_seal
 from tacit.errors import InvalidInput, TacitError, require
 from tacit.policies import AnyPolicy, DeterministicPolicy, GaussianPolicy, LayeredPolicy, policy_from_dict
 from tacit.release.arms import make_arms
 from tacit.release.request import PrivacyRequest
-from tacit.release.table import make_privatizer
+from tacit.release.table import certified
 from tacit.released.counts import CountShape
 from tacit.released.losses import LayeredShape
 from tacit.runs.assemble import Assembled, assemble
@@ -405,16 +404,14 @@ def _asked(content: Mapping[str, Any], asked: Mapping[str, Any]) -> Certificate:
         epsilon=claim.epsilon,
         delta=claim.delta,
         calibration=content["calibration"],
-        mechanism=content["mechanism"],
+        mechanism=asked["mechanism"],
         users_per_batch=asked["batch"],
         allow_large_delta=True,
         honest_fraction=1.0 if terms["honest_fraction"] is None else terms["honest_fraction"],
         unit=claim.unit,
+        whole=asked["noise"] == "secure",
     )
-    made: Any = make_privatizer(request)
-    derived: Certificate = made.certificate()
-    sizes = {"episodes": asked["episodes"], "users_per_batch": asked["batch"]}
-    return derived.under(terms_of(made, noise=terms["noise"], **sizes), made)
+    return certified(request, asked["noise"])[1]
 
 
 def _facts_beside(config: RunConfig) -> dict[str, Any]:
