@@ -214,7 +214,7 @@ def test_what_was_released_is_counts_with_the_stated_noise(tmp_path, monkeypatch
     """Without noise the totals are the exact counts of the kept episodes, rewards within the coins of the grid."""
     NoNoise(monkeypatch)
     found = learned_small(log.write(tmp_path / "log.csv"))
-    counts = learning._read(found.request, found.payloads)
+    counts = learning.released_counts(found.request, found.payloads)
     assert counts.visits[0].tolist() == [[1.0, 0.0], [1.0, 0.0]]
     assert counts.visits[2].tolist() == [[1.0, 1.0], [0.0, 0.0]]
     assert counts.transitions[0, 0, 0].tolist() == [0.0, 1.0]

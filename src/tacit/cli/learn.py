@@ -1,4 +1,4 @@
-"""`tacit learn`: a policy and a certificate from a log of episodes, in one go, under central trust.
+"""`tacit learn` and `tacit evaluate`: a policy, or what policies would have earned, from a log under central trust.
 
 Everything here runs on the trusted side. Exit code 2: refused, nothing was released and nothing written.
 """
@@ -22,8 +22,9 @@ EVERY = 1_000_000
 
 
 def register(app: typer.Typer) -> None:
-    """Add the command."""
+    """Add the commands."""
     app.command("learn")(_learn)
+    app.command("evaluate")(_evaluate)
 
 
 def _learn(
@@ -109,6 +110,88 @@ def _limits(budget: str | None) -> tuple[float, float] | None:
     except ValueError:
         raise InvalidInput(f"--budget must be EPSILON,DELTA, as in 4,1e-6, got {budget!r}") from None
     return epsilon, delta
+
+
+def _evaluate(
+    log: Annotated[Path, typer.Argument(help="Episodes in long format: .csv or .parquet.")],
+    policies: Annotated[list[str], typer.Argument(metavar="POLICY...", help="Files of policies, or NAME=FILE.")],
+    mapping: Annotated[Path, typer.Option(help="The public mapping of the log, .json or .toml.")],
+    epsilon: Annotated[float, typer.Option(help="The claim's epsilon, for every person of the log.")],
+    delta: Annotated[float, typer.Option(help="The claim's delta.")],
+    estimator: Annotated[str, typer.Option(help="snips, ips, dr or dm.")] = "snips",
+    propensity: Annotated[
+        str, typer.Option(help="'column' (of the mapping), 'estimated', or the file of the policy that was followed.")
+    ] = "column",
+    min_propensity: Annotated[float | None, typer.Option(help="The least propensity that a row may have.")] = None,
+    weight_cap: Annotated[float | None, typer.Option(help="The greatest weight; larger ones are cut.")] = None,
+    confidence: Annotated[float, typer.Option(help="Of the intervals.")] = 0.95,
+    against_log: Annotated[bool, typer.Option(help="Compare with the log's own policy.")] = True,
+    out: Annotated[Path | None, typer.Option(help="A new .json file for values, certificate and release.")] = None,
+    key: Annotated[Path | None, typer.Option(help="The private key that signs it.")] = None,
+    json: AsJson = False,
+) -> None:
+    """Estimate what policies would have earned on the people of a log, with one private release."""
+    from tacit.cli.policy import load_named
+    from tacit.runs.signature import sign
+    from tacit.study.evaluation import evaluate
+    from tacit.study.learn_files import check_new_file, evaluation_to_dict, save_evaluation
+
+    if out is not None:
+        check_new_file(out)
+    if key is not None:
+        require(out is not None, "--key signs what is written and needs --out", str(key))
+        sign({}, key)
+    named = {}
+    for text in policies:
+        name, equals, file = text.partition("=")
+        place = Path(file if equals else text)
+        label = name if equals else (place.parent.name if place.stem in ("policy", "learned") else place.stem)
+        require(label not in named, "policies must have different names", label, "write NAME=FILE")
+        named[label] = load_named(place)[0]
+    known = propensity in ("column", "estimated")
+    found = evaluate(
+        named,
+        log,
+        mapping,
+        epsilon=epsilon,
+        delta=delta,
+        weight_cap=weight_cap,
+        min_propensity=min_propensity,
+        propensity=cast("Any", propensity) if known else load_named(Path(propensity))[0],
+        estimator=cast("Any", estimator),
+        against_log=against_log,
+        confidence=confidence,
+        progress=_progress(),
+    )
+    written = None if out is None else save_evaluation(found, out, key=key)
+    if json:
+        content = evaluation_to_dict(found)
+        kept = {name: content[name] for name in ("certificate", "summary")}
+        print_json({**kept, "written": None if written is None else str(written)})
+        return
+    say(found.certificate.render())
+    head = [
+        "policy",
+        "return of an episode",
+        f"{confidence:.0%} interval",
+        "gain over the log",
+        "effective size",
+        "cut",
+    ]
+    rows = [
+        (
+            one.policy, f"{one.value:.4g}", f"{one.low:.4g} to {one.high:.4g}",
+            "" if one.gain is None else "{:+.4g} ({:+.4g} to {:+.4g})".format(*one.gain),
+            "" if one.effective_size is None else f"{one.effective_size:,.0f}",
+            "" if one.clipped is None else f"{one.clipped:.2%}",
+        )
+        for one in found.values
+    ]  # fmt: skip
+    print_table(head, rows, numeric=[1, 4, 5])
+    said = {"column": "from the log's column", "estimated": "estimated privately from the same log, and charged"}
+    say(f"propensities: {said.get(propensity, 'of a known rule')}")
+    say("a second release from the same log costs its people the same again")
+    say("nothing was written (give --out to keep it)" if written is None else f"written: {written}")
 
 
 def _check(log: Path, mapping: Path, reports: int, *, as_json: bool) -> None:

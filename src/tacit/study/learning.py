@@ -247,7 +247,7 @@ def require_usable(check: DataCheck, episodes: Episodes | None) -> Episodes:
 
 def learn_from(request: LearnRequest, episodes: Episodes, noise: Noise) -> Learned:
     """Release the counts of these episodes once, and plan."""
-    kind = _kind_of(noise)
+    kind = kind_of(noise)
     require(episodes.people == request.people, f"there must be {request.people} people", episodes.people)
     channels = request.channels
     stages = deal(episodes, request.reports_per_person, request.keep, noise)
@@ -264,7 +264,7 @@ def learn_from(request: LearnRequest, episodes: Episodes, noise: Noise) -> Learn
 
 def planned(request: LearnRequest, payloads: tuple[bytes, ...], certificate: Certificate) -> Learned:
     """Everything that follows from what was released (G2)."""
-    counts, known = _read(request, payloads), request.mapping
+    counts, known = released_counts(request, payloads), request.mapping
     default = 0 if request.fallback is None else known.action_names.index(request.fallback)
     plan = pessimistic_plan(counts, z=request.z, default=default)
     always = DeterministicPolicy(np.full_like(plan.actions, default))
@@ -300,7 +300,7 @@ def _shuffled(count: int, noise: Noise) -> Ints:
     return permutation(count, noise)
 
 
-def _read(request: LearnRequest, payloads: tuple[bytes, ...]) -> CountStatistics:
+def released_counts(request: LearnRequest, payloads: tuple[bytes, ...]) -> CountStatistics:
     """The totals of all stages, from what was released."""
     channels = request.channels
     require(len(payloads) == len(channels), f"there must be {len(channels)} payloads", len(payloads))
@@ -319,7 +319,8 @@ def _require_behaviour(behaviour: object) -> None:
         )
 
 
-def _kind_of(noise: object) -> NoiseKind:
+def kind_of(noise: object) -> NoiseKind:
+    """What a certificate says about this source of noise."""
     if isinstance(noise, SecureNoise):
         return "secure"
     if isinstance(noise, SimulationNoise):
