@@ -96,7 +96,7 @@ def whole(statistic: MomentVector, x: Any, slot: int, level: int) -> np.ndarray:
 @pytest.mark.parametrize("gram", [True, False])
 @pytest.mark.parametrize("d", [1, 2, 5])
 def test_no_pair_found_by_search_is_longer_than_the_lemma(d: int, gram: bool) -> None:
-    """Lemma S11 (moments): maximisation from many starts comes within 1e-3 of the bound, and never above it."""
+    """Lemma S12 (moments): maximisation from many starts comes within 1e-3 of the bound, and never above it."""
     shape = MomentShape(features=d, actions=2, shared=False)
     statistic = MomentVector(shape=shape, gram=gram, lots=False)
     same, other = statistic.changes()

@@ -1,7 +1,7 @@
 """Moments of features and rewards: Σ x xᵀ and Σ x (r − 1/2) of every slot, in whole numbers.
 
 A row x becomes whole numbers X = N x, rounded towards zero, so ‖X‖ ≤ N; a reward r a level k of 0..L by stochastic
-rounding, T = 2k − L. A person adds to its slot, in units of 1/(256 N²) (Lemma S11 (moments)):
+rounding, T = 2k − L. A person adds to its slot, in units of 1/(256 N²) (Lemma S12 (moments)):
 
     181 X_i²                     x_i²/√2, but for 1 part in 10,000
     256 X_i X_j for i < j        x_i x_j
@@ -119,16 +119,16 @@ class MomentVector(VectorStatistic):
 
     @property
     def length(self) -> int:
-        """Lemma S11 (moments)."""
+        """Lemma S12 (moments)."""
         return 2 * self.scale
 
     @property
     def longest(self) -> int:
-        """Lemma S11 (moments), rounded up."""
+        """Lemma S12 (moments), rounded up."""
         return isqrt(self.length**2 * 3 // 8) + 1 if self.gram else self.scale
 
     def changes(self) -> tuple[Change, ...]:
-        """Within a slot, or from one slot to another (Lemma S11 (moments))."""
+        """Within a slot, or from one slot to another (Lemma S12 (moments))."""
         same = Change(Fraction(1), self.width)
         if self.size == self.width:
             return (same,)
