@@ -52,8 +52,13 @@ WITH_MECHANISM: Final[Mapping[tuple[str, str], Changes]] = {
 }
 """Changes of a learner, or of one with an option, that concern its runs with one mechanism; its other goldens stay."""
 
-WITH_OPTION: Final[Mapping[str, Changes]] = {"bucb:pooled=tested": ("0.7.0: pooled steps weigh what they saw",)}
-"""Changes of a learner with an option, whatever the mechanism; its other goldens stay."""
+EQ5: Final = "0.9.0: argmax of the uncapped Q, and transition widths at the last step, as Eq. 5 has them"
+WITH_OPTION: Final[Mapping[str, Changes]] = {
+    "bucb:pooled=tested": ("0.7.0: pooled steps weigh what they saw",),
+    "ldp-obi:constants=theory": (EQ5,),
+    "ldp-obi:constants=printed": (EQ5,),
+}
+"""Changes of a learner with an option (or constants), whatever the mechanism; its other goldens stay."""
 
 MECHANISMS: Final[Mapping[str, Changes]] = {
     "factorization": (),
