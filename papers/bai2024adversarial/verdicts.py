@@ -109,6 +109,7 @@ def _bandit_losses() -> Verdict:
     epsilon = epsilon_of(laplace(SINGLE, MOVED), 0.0)
     return Verdict(
         row=10,
+        definition="LDP (Definition 2.2)",
         source="bai2024adversarial",
         mechanism="bandit losses alone (Lemma 5.6)",
         claim=f"{EPSILON / 3:.4g}-LDP, pure",
@@ -131,6 +132,7 @@ def _local() -> Verdict:
     whole = allocate_laplace([COUNT, TABLE], [1.0, 1.0], EPSILON, [1, 1])
     return Verdict(
         row=11,
+        definition="LDP (Definition 2.2)",
         source="bai2024adversarial",
         mechanism="local, bandit / full information",
         claim=f"{EPSILON:g}-LDP, pure",
@@ -150,7 +152,7 @@ def _local() -> Verdict:
 
 
 def _central(**row: Any) -> Verdict:
-    return Verdict(source="bai2024adversarial", claim=f"{EPSILON:g}-JDP, pure", claimed=(EPSILON, 0.0), **row)
+    return Verdict(source="bai2024adversarial", definition="DP of the released counters (Lemma 5.1)", claim=f"{EPSILON:g}-JDP, pure", claimed=(EPSILON, 0.0), **row)
 
 
 def _all(readings: Sequence[Events], delta: float) -> str:
