@@ -57,7 +57,7 @@ def run() -> list[dict[str, Any]]:
     try:
         from playwright.sync_api import sync_playwright
     except ImportError:
-        return [{"name": "browser", "detail": "not measured: playwright is missing (pip install 'tacit[browser]')"}]
+        return [{"name": "browser", "detail": "not measured: playwright is missing (pip install '.[browser]')"}]
     if path is None:
         return [{"name": "browser", "detail": "not measured: no Chromium on this machine"}]
     with ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(_Quiet, directory=str(PACKAGE))) as server:

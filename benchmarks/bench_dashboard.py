@@ -29,7 +29,7 @@ def run() -> list[dict[str, Any]]:
     try:
         from playwright.sync_api import sync_playwright
     except ImportError:
-        return [{"name": "dashboard", "detail": "not measured: playwright is missing (pip install 'tacit[browser]')"}]
+        return [{"name": "dashboard", "detail": "not measured: playwright is missing (pip install '.[browser]')"}]
     if not path:
         return [{"name": "dashboard", "detail": "not measured: no Chromium on this machine"}]
     with tempfile.TemporaryDirectory() as made:

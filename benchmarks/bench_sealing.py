@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from tacit.service.batches.executors import engine
+from tacit.service.batches.decryption import engine
 from tacit.service.batches.tasks import Task, count
 from tacit.service.encryption.envelope import open_envelope, seal_envelope
 from tacit.service.encryption.hpke import SecretKey, inner_info

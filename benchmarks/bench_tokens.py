@@ -13,8 +13,7 @@ from collections.abc import Callable
 from cryptography.hazmat.primitives.asymmetric import ed25519
 
 from tacit.service.tokens.blind_rsa import SecretKey, blind, blind_sign, finalize, prepare
-from tacit.service.tokens.keys import TokenKeys
-from tacit.service.tokens.token import LENGTH, Token, message, verify, verify_tokens
+from tacit.service.tokens.token import LENGTH, Token, TokenKeys, message, verify, verify_tokens
 
 STUDY = bytes(32)
 REPORT = 1e-3

@@ -21,8 +21,7 @@ from tacit.randomness import SecureNoise
 from tacit.service.encryption.envelope import seal_envelope
 from tacit.service.encryption.hpke import SecretKey, inner_info
 from tacit.service.tokens import blind_rsa
-from tacit.service.tokens.keys import TokenKeys
-from tacit.service.tokens.token import LENGTH, Token, message, verify
+from tacit.service.tokens.token import LENGTH, Token, TokenKeys, message, verify
 from tacit.study.design import plan_study
 from tacit.study.external_shuffle import write_permuted
 

@@ -16,9 +16,9 @@ from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import urlsplit
 
-from tacit.service.encryption.documents import KeysDocument
 from tacit.service.encryption.envelope import seal_envelope
 from tacit.service.encryption.hpke import PublicKey
+from tacit.service.encryption.keyring import KeysDocument
 from tacit.service.tokens.admission import open_name
 from tacit.study.wire import Report
 

@@ -25,10 +25,9 @@ from chaos.clients import Reply, Wire, insist
 from chaos.oracle import NOTHING, Book, Sent, audit
 from chaos.parties import END_SECONDS, START_SECONDS, Parties, _toml, fast_directory
 from tacit.errors import InvalidInput
-from tacit.service.encryption.documents import KeysDocument
 from tacit.service.encryption.envelope import seal_envelope
 from tacit.service.encryption.hpke import PublicKey
-from tacit.service.encryption.keyring import Keyring
+from tacit.service.encryption.keyring import Keyring, KeysDocument
 from tacit.service.tokens.admission import open_name
 from tacit.study.wire import REPORT_HEAD, Report
 

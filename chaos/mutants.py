@@ -11,12 +11,11 @@ from typing import Any
 import study_histories
 
 import tacit.service.shuffler
-import tacit.service.shuffler_internal
 import tacit.service.stage_windows
 import tacit.study.batch_files
 import tacit.study.external_shuffle
 from chaos.preloaded import see
-from tacit.service.intake import Writer
+from tacit.service.stage_windows import Writer
 from tacit.study.collector import Collector
 from tacit.study.sealed_batches import message_size
 from tacit.study.wire import ReleasePayload
@@ -55,7 +54,7 @@ def become(mutant: str, views: Path) -> None:
             found = look(collector)
             return None if found is None else replace(found, least=1)
 
-        for module in (tacit.service.stage_windows, tacit.service.shuffler_internal):
+        for module in (tacit.service.stage_windows, tacit.service.shuffler):
             module.look = careless  # type: ignore[attr-defined]
     tacit.service.shuffler.Collector = kind  # type: ignore[misc]
 

@@ -12,23 +12,20 @@ from chaos import studies
 
 studies.register()  # before the services bind the names
 
-import tacit.service.batches.executors  # noqa: E402
-import tacit.service.dashboard.server  # noqa: E402
+import tacit.service.batches.decryption  # noqa: E402
+import tacit.service.dashboard.app  # noqa: E402
 import tacit.service.issuer  # noqa: E402
 import tacit.service.learner  # noqa: E402
-import tacit.service.loop  # noqa: E402
 import tacit.service.mixer  # noqa: E402
 import tacit.service.server  # noqa: E402
 import tacit.service.shuffler  # noqa: E402
-import tacit.service.shuffler_internal  # noqa: E402
 import tacit.service.web  # noqa: E402
 import tacit.service.worker  # noqa: E402
 from tacit.service.config import read_party  # noqa: E402
-from tacit.service.database.leases import Lease  # noqa: E402
 from tacit.service.tokens.token_issuer import Issuer  # noqa: E402
 from tacit.study.batch_files import BatchFiles  # noqa: E402
 from tacit.study.collector import Collector  # noqa: E402
-from tacit.study.store import Store  # noqa: E402
+from tacit.study.store import Lease, Store  # noqa: E402
 from tacit.study.wire import ReleasePayload  # noqa: E402
 
 LEASE_SECONDS = 1
@@ -124,7 +121,7 @@ def serve_party(
     with open(log, "ab", buffering=0) as file:
         os.dup2(file.fileno(), 1)
         os.dup2(file.fileno(), 2)
-    tacit.service.loop.LEASE_SECONDS = LEASE_SECONDS  # type: ignore[misc]
+    tacit.service.learner.LEASE_SECONDS = LEASE_SECONDS  # type: ignore[misc]
     tacit.service.web.STILL_SECONDS = 0.0  # a harness waits for what it has done, and cannot wait for a minute
     Trap(Path(trap)).install()
     watch_releases(Path(views))
@@ -152,7 +149,7 @@ def serve_dashboard(places: list[str], secrets: str, ready: str, log: str, clock
         os.dup2(file.fileno(), 1)
         os.dup2(file.fileno(), 2)
     keep_time(clock)
-    made = tacit.service.dashboard.server.dashboard_party(places, secrets=secrets, ready=ready, tick=0.05)
+    made = tacit.service.dashboard.app.dashboard_party(places, secrets=secrets, ready=ready, tick=0.05)
     os._exit(tacit.service.server.serve(made))
 
 

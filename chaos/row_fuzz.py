@@ -158,7 +158,7 @@ def _study(folder: Path, kind: str, honest: int) -> tuple[Any, list[Any], list[A
 def _tokens(place: Any, count: int) -> tuple[list[bytes], bytes]:
     """Tokens that the issuer of this study has signed, and the document of its keys."""
     from tacit.service.tokens.blind_rsa import SecretKey
-    from tacit.service.tokens.keys import TokenKeys
+    from tacit.service.tokens.token import TokenKeys
 
     secret = SecretKey.new()
     keys = TokenKeys(study=place.study, serial=1, stages={0: secret.public})
@@ -170,7 +170,7 @@ def _token(keys: Any, secret: Any) -> bytes:
     import json
 
     from tacit.service.tokens.blind_rsa import blind_sign
-    from tacit.service.tokens.token_request import Asked
+    from tacit.service.tokens.wallet import Asked
 
     asked = Asked.new(keys, 0)
     signature = blind_sign(secret, base64.b64decode(json.loads(asked.body)["blinded"]))

@@ -172,9 +172,9 @@ def through_services(people: int, colluders: int) -> dict[str, Any]:
 def _report(parties: Parties, kind: Any, people: int, colluders: int) -> dict[str, int]:
     """Everybody reports: the first ones put all messages on the label of the first outcome."""
     from tacit.data.trajectories import Trajectory
-    from tacit.service.encryption.documents import KeysDocument
+    from tacit.service.encryption.envelope import seal_body
     from tacit.service.encryption.hpke import inner_info
-    from tacit.service.encryption.messages import seal_body
+    from tacit.service.encryption.keyring import KeysDocument
     from tacit.study.bundle import Bundle
 
     sender, rng, answers = Sender(parties.public("shuffler"), parties.study), np.random.default_rng(3), {}

@@ -29,9 +29,8 @@ from chaos.worlds import row, until
 from tacit.data.trajectories import Trajectory
 from tacit.randomness import SimulationNoise
 from tacit.service.device import RemoteDevice
-from tacit.service.http_client import client
-from tacit.service.retry import Backoff
-from tacit.service.tokens.enrolment import Enrolment
+from tacit.service.http_client import Backoff, client
+from tacit.service.tokens.admission import Enrolment
 from tacit.study.wire import ID, Report
 
 SCALES: dict[str, dict[str, int]] = {

@@ -14,10 +14,10 @@ import study_fakes
 from chaos.clients import Reply, Wire, insist
 from chaos.oracle import Sent
 from chaos.worlds import World, bad, row, world
+from tacit.service.tokens.admission import Enrolment
 from tacit.service.tokens.blind_rsa import SecretKey, blind_sign
-from tacit.service.tokens.enrolment import Enrolment
-from tacit.service.tokens.keys import TokenKeys
-from tacit.service.tokens.token_request import Asked
+from tacit.service.tokens.token import TokenKeys
+from tacit.service.tokens.wallet import Asked
 
 SCALES = {"ci": 100, "chaos": 100}
 TARGET, LEAST = 4, 3

@@ -22,9 +22,8 @@ from chaos.parties import Parties, fast_directory, status
 from chaos.worlds import until
 from tacit.errors import TacitError
 from tacit.service.device import RemoteDevice
-from tacit.service.http_client import client
-from tacit.service.retry import Backoff
-from tacit.service.tokens.enrolment import Enrolment
+from tacit.service.http_client import Backoff, client
+from tacit.service.tokens.admission import Enrolment
 from tacit.study.wire import Report
 
 ACKNOWLEDGED = ("counted", "again")

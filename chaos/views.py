@@ -33,11 +33,10 @@ import httpx
 from chaos.clients import Wire
 from chaos.parties import Parties, fast_directory, status
 from chaos.worlds import until
-from tacit.service.dashboard.access import Tokens
+from tacit.service.dashboard.app import Tokens
 from tacit.service.device import RemoteDevice
-from tacit.service.http_client import client
-from tacit.service.retry import Backoff
-from tacit.service.tokens.enrolment import Enrolment
+from tacit.service.http_client import Backoff, client
+from tacit.service.tokens.admission import Enrolment
 from tacit.study.collector import Collector
 from tacit.study.device import Device
 from tacit.study.study import Study

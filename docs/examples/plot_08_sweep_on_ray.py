@@ -27,7 +27,7 @@ defaults = 'environment = "riverswim"\ntrust = "central"\ndelta = 1e-6\nseeds = 
 (place / "sweep.toml").write_text(f'name = "sweep"\n[defaults]\n{defaults}{runs}', encoding="utf-8")
 
 # %%
-# Without an address, a cluster is started on this machine and stopped in the end (``pip install 'tacit[ray]'``);
+# Without an address, a cluster is started on this machine and stopped in the end (``pip install '.[ray]'``);
 # ``address="head:6379"`` is one that runs already. An interrupted sweep goes on where it was.
 swept = tacit.compare(place / "sweep.toml", out=place / "swept", engine="ray", workers=2)
 

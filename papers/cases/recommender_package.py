@@ -3,7 +3,7 @@
     python -m papers.cases.recommender_package DIRECTORY results/cases/recommender "shuffle, ε=1"
 
 reads the final policy of the first seed of the named runs in DIRECTORY (of all finished ones if none is named), lets
-400 people of the package itself (`pip install 'tacit[recsim]'`) follow it, and as many rank by interest alone, and
+400 people of the package itself (`pip install '.[recsim]'`) follow it, and as many rank by interest alone, and
 writes `package.json`. Beside them stand as many people of the compiled twin as measured the run. Intervals are 95%,
 normal, over the visits.
 """

@@ -25,7 +25,7 @@ def require_torch() -> Any:
     try:
         import torch
     except ImportError:
-        raise NotSupported("neural policies need PyTorch: pip install 'tacit[torch]'") from None
+        raise NotSupported("neural policies need PyTorch: pip install '.[torch]'") from None
     return torch
 
 

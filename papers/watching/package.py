@@ -2,7 +2,7 @@
 
     tacit.live("papers.watching.package:make", horizon=12, rewards=(0.0, 40.0), discretise=...)
 
-needs `pip install 'tacit[recsim]'` and is some five hundred times slower than `world`, so it is what the compiled
+needs `pip install '.[recsim]'` and is some five hundred times slower than `world`, so it is what the compiled
 sessions and the policies learned from them are compared with. The package draws choices and changes of interest from
 NumPy's global generator; it is lent one of its own here, and the global one is as before after every call.
 """
@@ -95,7 +95,7 @@ def _made(seed: int) -> Any:
             from recsim.environments import interest_evolution
     except ImportError as error:
         raise NotSupported(
-            "the package itself is needed here: pip install 'tacit[recsim]'; 'gymnasium:tacit/Watching-v0' needs none"
+            "the package itself is needed here: pip install '.[recsim]'; 'gymnasium:tacit/Watching-v0' needs none"
         ) from error
     config = {"num_candidates": CANDIDATES, "slate_size": SLATE, "resample_documents": True, "seed": seed}
     return interest_evolution.create_environment(config)

@@ -1,4 +1,4 @@
-"""Differentially private reinforcement learning: learn what works from people without being told about any of them.
+"""Differentially private reinforcement learning: learn policies from user data with differential privacy.
 
 Everything public is named in `__all__` and imported when it is first used: `import tacit` costs next to nothing.
 
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from tacit._version import __version__
 from tacit.gymnasium_ids import register_when_loaded
-from tacit.renamed import find_renamed
+from tacit.renamed import find_renamed, warn_of_foreign
 
 if TYPE_CHECKING:
     from tacit.accounting.certificate import Certificate, certify
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from tacit.environments.registry import list_environments, make_environment
     from tacit.environments.tabular import TabularMDP
     from tacit.errors import TacitError
+    from tacit.features import Features
     from tacit.policies.named import NamedPolicy
     from tacit.runs.bundle import Bundle, export_bundle, load_bundle
     from tacit.runs.comparison import Comparison, load
@@ -34,12 +35,12 @@ if TYPE_CHECKING:
     from tacit.runs.runner import run
     from tacit.runs.trial import trial
     from tacit.runs.trial_size import trial_size
-    from tacit.runs.verify import verify
     from tacit.service.device import RemoteDevice as Device
     from tacit.simulation.simulate import simulate
     from tacit.study.episodes import data_check, read_episodes
     from tacit.study.learning import learn
     from tacit.study.mapping import EpisodeMapping
+    from tacit.study.verify import verify
 
 __all__ = [
     "Bundle",
@@ -47,6 +48,7 @@ __all__ = [
     "Comparison",
     "Device",
     "EpisodeMapping",
+    "Features",
     "LiveWorld",
     "NamedPolicy",
     "PrivacyClaim",
@@ -82,6 +84,7 @@ _HOMES = {
     "Comparison": ("tacit.runs.comparison", "Comparison"),
     "Device": ("tacit.service.device", "RemoteDevice"),
     "EpisodeMapping": ("tacit.study.mapping", "EpisodeMapping"),
+    "Features": ("tacit.features", "Features"),
     "LiveWorld": ("tacit.environments.live", "LiveWorld"),
     "NamedPolicy": ("tacit.policies.named", "NamedPolicy"),
     "PrivacyClaim": ("tacit.accounting.claims", "PrivacyClaim"),
@@ -107,7 +110,7 @@ _HOMES = {
     "simulate": ("tacit.simulation.simulate", "simulate"),
     "trial": ("tacit.runs.trial", "trial"),
     "trial_size": ("tacit.runs.trial_size", "trial_size"),
-    "verify": ("tacit.runs.verify", "verify"),
+    "verify": ("tacit.study.verify", "verify"),
 }
 """Public name -> where it lives."""
 
@@ -127,3 +130,4 @@ def __dir__() -> list[str]:
 
 register_when_loaded()
 find_renamed()
+warn_of_foreign(__path__)

@@ -29,9 +29,7 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, Final, TextIO
 
-from tacit.errors import InvalidInput, NotSupported, require
-
-__all__ = ["Callback", "Checkpoint", "CsvLogger", "TensorBoardLogger", "all_callbacks"]
+from tacit.errors import InvalidInput, NotSupported, install_hint, require
 
 WRITERS: Final = ("tensorboardX", "torch.utils.tensorboard")
 """Where a SummaryWriter may come from, in this order."""
@@ -155,4 +153,4 @@ def _writer() -> Any:
             return importlib.import_module(name).SummaryWriter
         except ImportError:
             continue
-    raise NotSupported("logging for TensorBoard needs tensorboardX: pip install 'tacit[tensorboard]' (or torch)")
+    raise NotSupported(f"logging for TensorBoard needs tensorboardX: {install_hint('tensorboard')} (or torch)")

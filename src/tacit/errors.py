@@ -3,9 +3,9 @@
 TacitError
 ├── InvalidInput        your input: what must hold, what was given, what to do
 │   └── UnknownName     a name that no registry knows, with the nearest one that it does
-├── PrivacyBudgetExceeded         the release would exceed the privacy budget; nothing was released
+├── PrivacyBudgetExceeded  the release would exceed the privacy budget; nothing was released
 ├── NotSupported        correct in principle, not offered (yet); the message names what is
-└── PrivacyViolation       would not be private; no option turns it on
+└── PrivacyViolation    would not be private; no option turns it on
 """
 
 from __future__ import annotations
@@ -14,7 +14,10 @@ import contextlib
 import math
 import re
 from collections.abc import Iterable, Iterator
-from typing import Final
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from tacit.renamed import old_names
 
 __all__ = [
     "LARGEST_SEED",
@@ -26,6 +29,7 @@ __all__ = [
     "TacitError",
     "UnknownName",
     "error_context",
+    "install_hint",
     "nearest",
     "require",
     "require_count",
@@ -85,6 +89,18 @@ class NotSupported(TacitError):
 
 class PrivacyViolation(TacitError):
     """The request would not be private, so no option turns it on."""
+
+
+def install_hint(extras: str) -> str:
+    """The command that installs these optional dependencies: of the clone in use, or of the distribution tacit-rl.
+
+    The distribution called `tacit` on the package index belongs to another project.
+
+    >>> install_hint("sign") in ("pip install '.[sign]'", "pip install 'tacit-rl[sign]'")
+    True
+    """
+    clone = Path(__file__).parents[2] / "pyproject.toml"
+    return f"pip install '{'.' if clone.exists() else 'tacit-rl'}[{extras}]'"
 
 
 @contextlib.contextmanager
@@ -197,7 +213,7 @@ def require_real(
     1.0
     """
     try:
-        number = float(value)  # type: ignore[arg-type]
+        number = math.nan if isinstance(value, bool) else float(value)  # type: ignore[arg-type]
     except (TypeError, ValueError):
         number = math.nan
     if not (math.isfinite(number) and (number > low if open_low else number >= low) and number <= high):
@@ -220,4 +236,16 @@ def require_epsilon(value: object) -> float:
     ...
     tacit.errors.InvalidInput: epsilon must be a finite number in [1e-100, 10000], got 1e+308
     """
+    if isinstance(value, str):
+        raise InvalidInput(f"epsilon must be a number, got the text {value!r}")
     return require_real("epsilon", value, MIN_EPSILON, MAX_EPSILON)
+
+
+if not TYPE_CHECKING:
+    __getattr__ = old_names(
+        __name__,
+        BudgetSpent="PrivacyBudgetExceeded",
+        Unsupportable="PrivacyViolation",
+        naming="error_context",
+        MOST="MAX_COUNT",
+    )

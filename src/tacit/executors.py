@@ -24,9 +24,7 @@ from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from typing import Any, Final, Generic, TypeVar
 
 from tacit._version import __version__
-from tacit.errors import InvalidInput, NotSupported, UnknownName, require, require_count
-
-__all__ = ["ENGINES", "RETRIES", "TaskFailed", "check_engine", "default_workers", "parallel_map", "ray_cluster"]
+from tacit.errors import InvalidInput, NotSupported, UnknownName, install_hint, require, require_count
 
 ENGINES: Final = ("local", "ray")
 """By the names that options give them."""
@@ -72,7 +70,7 @@ def check_engine(engine: str, *, address: str | None = None) -> None:
         require(address is None, "an address belongs to the engine 'ray'", address, "say engine 'ray', too")
         return
     if importlib.util.find_spec("ray") is None:
-        raise NotSupported("the engine ray needs the package ray: pip install 'tacit[ray]'")
+        raise NotSupported(f"the engine ray needs the package ray: {install_hint('ray')}")
     if address is not None:
         _host_and_port(address)
 

@@ -15,8 +15,6 @@ import numpy as np
 from tacit.arrays import Floats
 from tacit.kernels import inlined, kernel, lean_kernel
 
-__all__ = ["MIN_COMPILED_DRAWS", "gamma_difference", "gamma_draw"]
-
 MIN_COMPILED_DRAWS: Final = 10_000
 """So many variates are worth a compiled loop."""
 

@@ -17,8 +17,6 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from importlib.machinery import ModuleSpec
 
-__all__ = ["GYMNASIUM_IDS", "register_all", "register_when_loaded"]
-
 GYMNASIUM_IDS: Final[Mapping[str, str]] = MappingProxyType(
     {
         "tacit/ContextualBandit-v0": "contextual-bandit",

@@ -13,15 +13,6 @@ import time
 from collections.abc import Callable
 from typing import Any, Final
 
-__all__ = [
-    "ANNOUNCE_AFTER_SECONDS",
-    "announce",
-    "processor_compiling",
-    "seconds_compiling",
-    "set_listener",
-    "watch_compiler",
-]
-
 ANNOUNCE_AFTER_SECONDS: Final = 0.5
 """Seconds of compilation that need no word."""
 

@@ -33,8 +33,6 @@ from numba.misc.appdirs import user_cache_dir
 
 from tacit.jit_progress import watch_compiler
 
-__all__ = ["cache_directory", "digest", "folded_kernel", "inlined", "is_lean", "kernel", "lean_kernel"]
-
 F = TypeVar("F", bound=Callable[..., Any])
 
 COMPILER: Final = (numba.__version__, np.__version__, sys.implementation.cache_tag)

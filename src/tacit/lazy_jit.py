@@ -20,8 +20,6 @@ from typing import Any, Final, Generic, ParamSpec, TypeVar, cast
 import numpy as np
 from numba.core import config
 
-__all__ = ["BUDGET", "CALL", "LazyJit", "interpreted", "lazy_jit"]
-
 BUDGET: Final = 2_000_000
 """Units of work, steps of about a quarter of a microsecond, that may be interpreted per kernel and process."""
 CALL: Final = 50_000

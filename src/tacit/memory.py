@@ -7,8 +7,6 @@ from typing import Final
 
 from tacit.errors import InvalidInput
 
-__all__ = ["SHARE", "available_memory", "in_words", "require_free"]
-
 SHARE: Final = 0.9
 """The most of the available memory that anybody may need."""
 GIB: Final = float(2**30)

@@ -6,8 +6,6 @@ from collections.abc import Iterable, Sequence
 from html import escape
 from typing import Final
 
-__all__ = ["MARK", "block", "facts", "grid"]
-
 MARK: Final = '<em style="opacity:0.7">(simulation only)</em>'
 """Stands beside every value that takes the true world to compute."""
 CELL: Final = "padding:0 1em 0 0;text-align:left"

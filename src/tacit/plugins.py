@@ -17,8 +17,6 @@ from typing import TypeVar
 
 from tacit.errors import InvalidInput
 
-__all__ = ["Named", "named"]
-
 T = TypeVar("T")
 
 

@@ -20,7 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Final, Generic, NamedTuple, Protocol, TypeVar, runtime_checkable
+from typing import TYPE_CHECKING, Any, Final, Generic, NamedTuple, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
 
@@ -31,6 +31,7 @@ from tacit.accounting.families import Family
 from tacit.errors import require
 from tacit.policies import AnyPolicy, Policy
 from tacit.randomness import SecureNoise, SimulationNoise
+from tacit.renamed import old_names
 from tacit.types import Calibration, Constants
 
 __all__ = [
@@ -324,3 +325,7 @@ def copy_state(value: Any) -> Any:
         # Most fields are arrays, and a run interpreted user by user copies millions of them.
         return type(value)(*[field.copy() if type(field) is np.ndarray else copy_state(field) for field in value])
     return value.copy() if isinstance(value, np.ndarray) else value
+
+
+if not TYPE_CHECKING:
+    __getattr__ = old_names(__name__, Private="PrivateStatistics")

@@ -15,8 +15,6 @@ import numpy as np
 
 from tacit.errors import LARGEST_SEED, InvalidInput, require_count
 
-__all__ = ["SecureNoise", "SimulationNoise", "Streams", "seed_streams"]
-
 
 @dataclass(frozen=True, slots=True)
 class SimulationNoise:

@@ -1,19 +1,37 @@
-"""Modules under their names of version 0.8: imported as before, with a warning that names the new one."""
+"""Names of version 0.8, found with a warning that names the new one; and another project called `tacit`."""
 
 from __future__ import annotations
 
 import sys
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from importlib import import_module
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
+from pathlib import Path
 from types import ModuleType
-from typing import Final
-
-__all__ = ["find_renamed"]
+from typing import Any, Final
 
 RENAMED: Final = {
+    "tacit.checks.manners": "tacit.audit.contract_rules",
+    "tacit.compiling": "tacit.jit_progress",
+    "tacit.engines": "tacit.executors",
+    "tacit.environments.inputs": "tacit.runs.gradient_builder",
+    "tacit.environments.ladders": "tacit.environments.treatment",
+    "tacit.ids": "tacit.gymnasium_ids",
+    "tacit.loop.round": "tacit.simulation.loop",
+    "tacit.mechanisms.noise.dealt": "tacit.noise.multinomial_split",
+    "tacit.mechanisms.noise.places": "tacit.noise.support_index",
+    "tacit.mechanisms.upper_law": "tacit.noise.dominating_pmf",
+    "tacit.privatizers.shuffle.spec": "tacit.statistics.count_spec",
+    "tacit.runs.places": "tacit.runs.storage_paths",
+    "tacit.runs.sealing": "tacit.runs.manifest",
+    "tacit.runs.sizes": "tacit.runs.size_defaults",
+    "tacit.service.running": "tacit.service.server",
+    "tacit.service.sealing": "tacit.service.encryption",
+    "tacit.service.tokens.issuing": "tacit.service.tokens.token_issuer",
+    "tacit.service.tokens.people": "tacit.service.tokens.admission",
+    "tacit.tiers": "tacit.lazy_jit",
     "tacit.mechanisms.noise": "tacit.noise",
     "tacit.mechanisms": "tacit.noise",
     "tacit.privatizers.contract": "tacit.release.counts_contract",
@@ -23,6 +41,7 @@ RENAMED: Final = {
     "tacit.checks": "tacit.audit",
 }
 """Old name -> new name; the first one that fits counts."""
+LEAVES: Final = "the old name goes with version 0.10"
 
 
 class _Renamed(MetaPathFinder, Loader):
@@ -42,7 +61,7 @@ class _Renamed(MetaPathFinder, Loader):
         name = module.__name__
         old = next(old for old in RENAMED if name == old or name.startswith(f"{old}."))
         new = RENAMED[old] + name.removeprefix(old)
-        warnings.warn(f"{name} is called {new} now; the old name goes with version 0.10", DeprecationWarning, 2)
+        warnings.warn(f"{name} is called {new} now; {LEAVES}", DeprecationWarning, 2)
         sys.modules[name] = import_module(new)
 
 
@@ -50,3 +69,40 @@ def find_renamed() -> None:
     """Have old names found; nothing is imported before one is asked for."""
     if not any(isinstance(finder, _Renamed) for finder in sys.meta_path):
         sys.meta_path.insert(0, _Renamed())  # before the one that finds files below a renamed package
+
+
+def warn_of_foreign(package: Sequence[str]) -> None:
+    """Warn if another project's distribution `tacit` has its files where this package's files are.
+
+    The distribution of this package is `tacit-rl`. Both would install a package `tacit`: whichever was installed last
+    has overwritten files of the other one.
+    """
+    for site in {Path(place).parent for place in package}:
+        for metadata in site.glob("tacit-[0-9]*.dist-info/METADATA"):
+            if "differential privacy" not in metadata.read_text(encoding="utf-8", errors="replace").lower():
+                name = metadata.parent.name.removesuffix(".dist-info")
+                warnings.warn(
+                    f"another project's distribution, {name}, is installed in the place of this package: run "
+                    "'pip uninstall tacit' and install tacit-rl anew",
+                    RuntimeWarning,
+                    stacklevel=3,
+                )
+
+
+def old_names(module: str, **renamed: str) -> Callable[[str], Any]:
+    """The `__getattr__` of a module that still answers to old names of its members.
+
+    >>> from tacit import errors
+    >>> with warnings.catch_warnings(action="ignore"):
+    ...     errors.BudgetSpent is errors.PrivacyBudgetExceeded
+    True
+    """
+
+    def found(name: str) -> Any:
+        if name not in renamed:
+            raise AttributeError(f"module {module!r} has no attribute {name!r}")
+        new = renamed[name]
+        warnings.warn(f"{module}.{name} is called {new} now; {LEAVES}", DeprecationWarning, 2)
+        return getattr(sys.modules[module], new)
+
+    return found

@@ -24,8 +24,6 @@ from numpy.typing import ArrayLike, NDArray
 from tacit.arrays import Ints
 from tacit.errors import InvalidInput, require, require_count
 
-__all__ = ["ReleasedCells", "Support", "counter_cells", "released_cells"]
-
 Mask = NDArray[np.bool_]
 
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Literal, TypeAlias
 
-__all__ = ["Calibration", "Constants", "Estimator", "Trust"]
-
 Trust: TypeAlias = Literal["none", "central", "shuffle", "local"]
 """Whom users trust with their data: everybody, a curator, a shuffler, nobody."""
 Calibration: TypeAlias = Literal["none", "tight", "paper"]

@@ -8,7 +8,7 @@ import pytest
 def serious(page) -> list[tuple[str, str]]:
     """What axe-core finds and calls serious or worse."""
     axe = pytest.importorskip(
-        "axe_playwright_python.sync_playwright", reason="axe-core is missing: pip install 'tacit[browser]'"
+        "axe_playwright_python.sync_playwright", reason="axe-core is missing: pip install '.[browser]'"
     )
     # Style sheets of files on the disk cannot be asked for a second time.
     found = axe.Axe().run(page, options={"preload": False}).response["violations"]

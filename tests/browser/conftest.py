@@ -82,9 +82,7 @@ def chromium():
     path = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
     if path is None:
         pytest.skip("no Chromium on this machine: install the system's package to run the tests of browsers")
-    playwright = pytest.importorskip(
-        "playwright.sync_api", reason="playwright is missing: pip install 'tacit[browser]'"
-    )
+    playwright = pytest.importorskip("playwright.sync_api", reason="playwright is missing: pip install '.[browser]'")
     arguments = ["--no-sandbox"] if os.geteuid() == 0 else []
     with playwright.sync_playwright() as driver:
         browser = driver.chromium.launch(executable_path=path, args=arguments)

@@ -11,10 +11,9 @@ from tacit.data.counts import flow_counts, flow_groups
 from tacit.data.flow import compiled_walk, sparse_transitions, walk_in_python
 from tacit.environments import make
 from tacit.environments.tabular import TabularMDP
-from tacit.planning.policy_values import first_values
 from tacit.policies import DeterministicPolicy, StochasticPolicy, uniform_policy
 from tacit.policies.tables import tables_of
-from tacit.simulation.judges.tabular import gaps_of, truth_of
+from tacit.simulation.judges.tabular import first_values, gaps_of, truth_of
 
 
 def staged_world():

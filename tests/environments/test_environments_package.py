@@ -13,7 +13,7 @@ from tacit.environments.live import LiveWorld
 from tacit.environments.registry import make_environment
 from tacit.policies import DeterministicPolicy
 
-pytest.importorskip("popgym", reason="popgym is missing: pip install 'tacit[test]'")
+pytest.importorskip("popgym", reason="popgym is missing: pip install '.[test]'")
 CARDS = "gymnasium:popgym:popgym-HigherLowerEasy-v0,horizon={},low=-0.02,high=0.02"
 """Whether the next of 52 cards is higher (0) or lower (1) than this one; a guess pays or costs 1/52, a tie nothing."""
 

@@ -177,12 +177,12 @@ def test_without_the_package_it_is_said_what_to_do(monkeypatch):
 
     monkeypatch.setitem(sys.modules, "recsim", None)
     monkeypatch.setitem(sys.modules, "recsim.environments", None)
-    with pytest.raises(NotSupported, match=r"tacit\[recsim\]"):
+    with pytest.raises(NotSupported, match=r"\[recsim\]"):
         make().reset(seed=1)
 
 
 def test_the_package_itself_is_a_live_world_with_the_same_visits():
-    pytest.importorskip("recsim", reason="recsim-no-tf is not installed (pip install 'tacit[recsim]')")
+    pytest.importorskip("recsim", reason="recsim-no-tf is not installed (pip install '.[recsim]')")
     known = live(WATCHING_ID)
     world = live("papers.watching.package:make", horizon=12, rewards=(0.0, 40.0), discretise=known.discretiser)
     state = np.random.get_state()[1].tobytes()  # noqa: NPY002

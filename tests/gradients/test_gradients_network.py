@@ -7,13 +7,13 @@ from slow_network import Network
 
 from tacit.environments.live import live
 from tacit.environments.live_spec import live_from_spec
-from tacit.environments.network_inputs import state_inputs
 from tacit.errors import InvalidInput, NotSupported, UnknownName
 from tacit.policies.network import first_weights, network_dimension, network_table, network_tangent
 from tacit.randomness import SimulationNoise
 from tacit.released.gradients import GradientShape
 from tacit.runs.assemble import assemble
 from tacit.runs.config import RunConfig
+from tacit.runs.gradient_builder import state_inputs
 from tacit.simulation.simulate import simulate
 
 RUN = {"environment": "riverswim:states=3,horizon=3", "episodes": 60, "batch": 20, "seeds": (0,)}

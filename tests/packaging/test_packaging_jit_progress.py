@@ -82,8 +82,8 @@ def test_the_slow_clock_is_not_read_before_it_matters(monkeypatch):
 
 SCRIPT = """
 import sys
-from tacit import compiling
-compiling.PATIENCE = -1.0
+from tacit import jit_progress
+jit_progress.ANNOUNCE_AFTER_SECONDS = -1.0
 sys.argv = ["tacit", "list", "adversaries", "--json"]
 from tacit.cli import main
 from tacit.cli import listing

@@ -40,7 +40,8 @@ def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("TACIT_CACHE_DIR", str(tmp_path / "cache"))
     room = tmp_path / "tacit"
     room.mkdir()
-    shutil.copy(Path(tacit.kernels.__file__), room / "kernels.py")
+    for real in ("kernels.py", "jit_progress.py"):
+        shutil.copy(Path(tacit.kernels.__file__).with_name(real), room / real)
     for name, text in FILES.items():
         (room / name).write_text(text, encoding="utf-8")
     return room

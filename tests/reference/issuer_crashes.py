@@ -9,7 +9,7 @@ import os
 import sys
 from pathlib import Path
 
-from tacit.service.tokens.enrolment import Enrolment
+from tacit.service.tokens.admission import Enrolment
 from tacit.service.tokens.token_issuer import Issuer
 
 

@@ -11,11 +11,12 @@ import numpy as np
 from study_fakes import REHEARSAL
 
 from tacit.data.trajectories import Trajectory
+from tacit.documents import canonical
 from tacit.randomness import SimulationNoise
-from tacit.runs.signature import canonical, new_keys, sign
-from tacit.service.encryption.documents import FORMAT, VERSION, entry
+from tacit.runs.signature import new_keys, sign
+from tacit.service.encryption.envelope import seal_body
 from tacit.service.encryption.hpke import SUITE, SecretKey
-from tacit.service.encryption.messages import seal_body
+from tacit.service.encryption.keyring import FORMAT, VERSION, entry
 from tacit.study.bundle import Bundle
 from tacit.study.design import plan_study
 from tacit.study.device import Device

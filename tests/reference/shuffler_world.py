@@ -13,13 +13,13 @@ from typing import Any
 import httpx
 from study_fakes import FakeDesign, body_of, bundle_of
 
-from tacit.runs.signature import canonical, new_keys
+from tacit.documents import canonical
+from tacit.runs.signature import new_keys
 from tacit.service.config import ShufflerConfig, read_config
 from tacit.service.encryption.envelope import seal_envelope
 from tacit.service.encryption.keyring import Keyring
-from tacit.service.logs import Log
-from tacit.service.shuffler import Shuffler, public_app, shuffler
-from tacit.service.shuffler_internal import internal_app
+from tacit.service.metrics import Log
+from tacit.service.shuffler import Shuffler, internal_app, public_app, shuffler
 from tacit.service.tokens.admission import open_name
 from tacit.study.contract import GENESIS_HEAD
 from tacit.study.wire import Report

@@ -21,7 +21,7 @@ import study_fakes
 from study_world import audit, drive, fast_directory
 
 from tacit.study import contract
-from tacit.study.sqlite import SqliteDatabase
+from tacit.study.databases import SqliteDatabase
 
 STOPPED = 7
 

@@ -19,12 +19,12 @@ import numpy as np
 from tacit.accounting.certificate import certify
 from tacit.accounting.claims import OUTPUTS, PrivacyClaim, PrivacyUnit
 from tacit.accounting.events import LaplaceEvent
+from tacit.documents import canonical
 from tacit.errors import InvalidInput, require
 from tacit.policies import policy_to_dict, uniform_policy
 from tacit.protocol import TOTALS, Plan, PrivateStatistics, Totals
 from tacit.randomness import SimulationNoise
 from tacit.release.registry import CHANNELS
-from tacit.runs.signature import canonical
 from tacit.study.bundle import Bundle
 from tacit.study.contract import GENESIS_HEAD
 

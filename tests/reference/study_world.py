@@ -14,8 +14,8 @@ from study_fakes import REHEARSAL, body_of
 from tacit.study.bundle import Bundle
 from tacit.study.collector import Collector
 from tacit.study.contract import Head, channels_of
+from tacit.study.databases import SqliteDatabase
 from tacit.study.device import Device
-from tacit.study.sqlite import SqliteDatabase
 from tacit.study.study import Study
 from tacit.study.wire import ReleasePayload, Report, sha256
 

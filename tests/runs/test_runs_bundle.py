@@ -11,8 +11,9 @@ import pytest
 
 import tacit
 from tacit.cli import main
+from tacit.documents import digest
 from tacit.errors import InvalidInput, NotSupported
-from tacit.runs.signature import PRIVATE, PUBLIC, digest, new_keys, sign
+from tacit.runs.signature import PRIVATE, PUBLIC, new_keys, sign
 
 SHUFFLED = {
     "environment": "treatment:horizon=3", "learner": "sdp-bucb", "trust": "shuffle", "epsilon": 1.0, "delta": 1e-6,
@@ -74,12 +75,21 @@ def lost_claim(content):
     del content["claim"]
 
 
+def another_format(content):
+    content["format_version"] = 2
+
+
+def an_entry_more(content):
+    content["seal"] = "approved"
+
+
 def swapped_policy(content):
     rows = content["policy"]["actions"]
     rows[0][0] = 1 - min(rows[0][0], 1)
 
 
 REFUSED = [changed_claim, changed_certificate, changed_events, changed_configuration, cut_policy, lost_claim]
+REFUSED += [another_format, an_entry_more]
 
 
 def changed(path: Path, change, *, forged: bool) -> Path:
@@ -95,7 +105,7 @@ def changed(path: Path, change, *, forged: bool) -> Path:
 @pytest.mark.parametrize("forged", [False, True], ids=["as it is", "with a new digest"])
 def test_what_was_changed_is_refused(result, keys, tmp_path, change, forged):
     signed = tacit.export_bundle(result, tmp_path / "signed.json", key=keys / "ours" / PRIVATE)
-    with pytest.raises(InvalidInput, match="signature that fits" if forged else "digest"):
+    with pytest.raises(InvalidInput, match="of version 3" if change is another_format else "forged"):
         tacit.load_bundle(changed(signed, change, forged=forged), key=keys / "ours" / PUBLIC)
     assert main(["verify", str(signed)]) == 1
     unsigned = changed(tacit.export_bundle(result, tmp_path / "unsigned.json"), change, forged=forged)
@@ -117,7 +127,7 @@ def test_a_policy_with_a_new_digest_is_loaded_only_by_whoever_takes_unsigned_bun
         tacit.load_bundle(path, key=keys / "ours" / PUBLIC, unsigned=True)
     assert tacit.load_bundle(path, unsigned=True).signature == "unsigned"
     assert main(["verify", str(path), "--key", str(keys / "ours" / PUBLIC)]) == 1
-    assert capsys.readouterr().out == f"FALSE: {path} (bundle, unsigned): unsigned\n"
+    assert capsys.readouterr().out.startswith(f"FALSE: {path} (bundle, unsigned): unsigned\n")
 
 
 def test_another_key_is_no_key(result, keys, tmp_path, capsys):
@@ -144,7 +154,7 @@ def test_keys_are_private_never_overwritten_and_sign_only_what_is_true(result, t
     assert main(["keys", "sign", str(path), "--key", str(tmp_path / "k" / PRIVATE)]) == 2
     false = changed(tacit.export_bundle(result, tmp_path / "false.json"), changed_certificate, forged=True)
     assert main(["keys", "sign", str(false), "--key", str(tmp_path / "k" / PRIVATE)]) == 2
-    assert "signature" not in json.loads(false.read_text())
+    assert not list(tmp_path.glob("false.json.*"))
     assert main(["verify", str(path), "--key", str(tmp_path / "k" / PRIVATE)]) == 2, "a private key is not for readers"
     capsys.readouterr()
 
@@ -161,7 +171,7 @@ def test_without_the_package_signatures_are_refused_in_words_and_the_rest_works(
     for name in [name for name in sys.modules if name.split(".")[0] == "cryptography"]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "cryptography", None)
-    with pytest.raises(NotSupported, match=r"pip install 'tacit\[sign\]'"):
+    with pytest.raises(NotSupported, match=r"pip install '(\.|tacit-rl)\[sign\]'"):
         new_keys(tmp_path / "keys")
     with pytest.raises(NotSupported, match="cryptography"):
         tacit.load_bundle(path, key=keys / "ours" / PUBLIC)

@@ -173,12 +173,12 @@ def test_the_tensorboard_logger_adds_every_point(monkeypatch, home):
 def test_without_tensorboard_the_extra_is_named(monkeypatch):
     for name in ("tensorboardX", "torch", "torch.utils.tensorboard"):
         monkeypatch.setitem(sys.modules, name, None)
-    with pytest.raises(NotSupported, match=r"tacit\[tensorboard\]"):
+    with pytest.raises(NotSupported, match=r"\[tensorboard\]"):
         TensorBoardLogger("curves")
 
 
 def test_event_files_of_the_real_writer_read_back(tmp_path):
-    pytest.importorskip("tensorboardX", reason="tensorboardX is missing: pip install 'tacit[tensorboard]'")
+    pytest.importorskip("tensorboardX", reason="tensorboardX is missing: pip install '.[tensorboard]'")
     from tensorboardX.proto.event_pb2 import Event
 
     result = tacit.run(**RUN, seeds=[3, 5], workers=1, callbacks=[TensorBoardLogger(tmp_path)])

@@ -245,3 +245,53 @@ def test_runs_that_mix_constants_say_so():
     assert "theory: plain; practical: private" in told("theory", None)
     assert "constants" not in told("practical", "practical")
     assert "constants" not in told(None, None), "one default for every trust model"
+
+
+def test_lists_are_swept_in_files_and_in_python(tmp_path):
+    text = """
+    [defaults]
+    environment = "riverswim"
+    episodes = 30
+    trust = "central"
+    epsilon = [0.5, 1.0]
+    delta = 1e-6
+    [[run]]
+    learner = ["psrl", "uniform"]
+    """
+    (tmp_path / "sweep.toml").write_text(text)
+    _, runs = read_comparison(tmp_path / "sweep.toml")
+    private = [("psrl", 0.5), ("psrl", 1.0)]
+    assert {(run.config.learner, run.config.epsilon) for run in runs} == {*private, ("uniform", None)}
+    assert len({run.label for run in runs}) == 3
+    assert {run.config.seeds for run in runs} == {(0,)}  # one seed, as in `tacit.run`
+    world = tacit.make_environment("riverswim:states=3,horizon=3")
+    found = tacit.compare(environment=[world, "riverswim"], learner=("psrl", "uniform"), episodes=30, workers=1)
+    asked = [(name, learner) for name in (world.name, "riverswim") for learner in ("psrl", "uniform")]
+    assert [(result.config.world_name, result.config.learner) for result in found] == asked
+    with pytest.raises(UnknownName, match="did you mean 'epsilon'"):
+        tacit.compare(environment="riverswim", epsilom=[1, 2])
+    with pytest.raises(InvalidInput, match="for instance episodes"):
+        tacit.compare(environment="riverswim", learner=["psrl", "ucbvi"])
+    with pytest.raises(InvalidInput, match="at least one value"):
+        tacit.compare(environment="riverswim", learner=[], episodes=10)
+
+
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (lambda: tacit.run(environment="riverswim", episodes=20, trust=None), "unknown trust model"),
+        (lambda: tacit.run(environment="riverswim", episodes=20, out=3), "must be named"),
+        (lambda: tacit.run(environment="riverswim", episodes=20, out=""), "must be named"),
+        (lambda: tacit.run(environment="riverswim", episodes=20, trust="central", epsilon=True), "finite number"),
+        (lambda: tacit.run(environment="riverswim", episodes=20, trust="central", epsilon="1"), "got the text"),
+        (lambda: tacit.run(environment="riverswim", episodes=20, mechanism=3), "mechanism must be a name"),
+        (lambda: tacit.live("Blackjack-v1", rewards=1), "public bounds"),
+        (lambda: tacit.load(None), "must be named"),
+        (lambda: tacit.compare(["a"]), "must be named"),
+        (lambda: tacit.simulate("riverswim", "ucbvi", None, episodes=10, seed=0), "must be an object"),
+        (lambda: tacit.TabularMDP(P=[[[1.0]]], r=[[0.0]], rho=[1.0], horizon=10**12), "at most 1000000"),
+    ],
+)
+def test_what_has_the_wrong_type_is_refused_in_words(call, words):
+    with pytest.raises(InvalidInput, match=words):
+        call()

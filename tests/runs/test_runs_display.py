@@ -89,7 +89,7 @@ def test_a_comparison_is_one_frame(comparison):
 
 def test_without_pandas_the_extra_is_named(result, monkeypatch):
     monkeypatch.setattr(display, "find_spec", lambda name: None)
-    with pytest.raises(NotSupported, match=r"tacit\[pandas\]"):
+    with pytest.raises(NotSupported, match=r"\[pandas\]"):
         result.to_pandas()
 
 

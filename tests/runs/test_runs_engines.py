@@ -38,7 +38,7 @@ def doubled(item: int, progress) -> int:
 
 def test_without_ray_the_engine_is_refused_before_anything_is_written(monkeypatch, tmp_path, capsys):
     monkeypatch.setitem(sys.modules, "ray", None)  # what an import that fails looks like
-    with pytest.raises(NotSupported, match=r"pip install 'tacit\[ray\]'"):
+    with pytest.raises(NotSupported, match=r"pip install '(\.|tacit-rl)\[ray\]'"):
         tacit.run(**SMALL, engine="ray", out=tmp_path / "run")
     for command in (
         [*ASKED, "--engine", "ray", "--out", str(tmp_path / "run")],

@@ -8,7 +8,7 @@ import pytest
 import tacit
 from tacit.errors import InvalidInput
 from tacit.runs.figures import FigureSpec, plot, series
-from tacit.runs.legend_labels import apart
+from tacit.runs.styles import apart
 
 
 @pytest.fixture(scope="module")

@@ -23,8 +23,8 @@ BUCKET = "results"
 
 
 def s3(patch):
-    server = pytest.importorskip("moto.server", reason="moto is missing: pip install 'tacit[s3test]'")
-    pytest.importorskip("s3fs", reason="s3fs is missing: pip install 'tacit[s3test]'")
+    server = pytest.importorskip("moto.server", reason="moto is missing: pip install '.[s3test]'")
+    pytest.importorskip("s3fs", reason="s3fs is missing: pip install '.[s3test]'")
     serving = server.ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
     serving.start()
     host, port = serving.get_host_and_port()
@@ -38,7 +38,7 @@ def s3(patch):
 
 def gs(patch):
     server = pytest.importorskip(
-        "gcp_storage_emulator.server", reason="gcp-storage-emulator is missing: pip install 'tacit[gstest]'"
+        "gcp_storage_emulator.server", reason="gcp-storage-emulator is missing: pip install '.[gstest]'"
     )
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
@@ -46,7 +46,7 @@ def gs(patch):
     patch.setenv("STORAGE_EMULATOR_HOST", f"http://127.0.0.1:{port}")
     patch.setenv("NO_GCE_CHECK", "true")  # nobody is asked whether this machine is one of Google's
     patch.setenv("GCSFS_EXPERIMENTAL_ZB_HNS_SUPPORT", "false")  # kinds of buckets that the simulated store has not
-    pytest.importorskip("gcsfs", reason="gcsfs is missing: pip install 'tacit[gstest]'")
+    pytest.importorskip("gcsfs", reason="gcsfs is missing: pip install '.[gstest]'")
     serving = server.create_server("127.0.0.1", port, in_memory=True, default_bucket=BUCKET)
     serving.start()
     return serving.stop

@@ -18,8 +18,7 @@ from tacit.errors import UnknownName
 from tacit.pages import page as pages
 from tacit.runs import curves
 from tacit.runs.comparison import Comparison
-from tacit.runs.curves import DARK, figure_of
-from tacit.runs.figure_summaries import finding
+from tacit.runs.curves import DARK, figure_of, finding
 from tacit.runs.figures import REFERENCE_STYLES, STYLES
 from tacit.runs.report import render_report, write_report
 

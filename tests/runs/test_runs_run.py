@@ -185,7 +185,7 @@ def test_a_failure_in_a_worker_is_named(kind, words, monkeypatch):
 def test_long_work_without_a_number_of_workers_moves_to_processes(monkeypatch):
     handed: list[int] = []
 
-    def processes(tasks, workers, finished, advanced):
+    def processes(tasks, sent, workers, finished, advanced):
         handed.extend(task.seed for task in tasks)
         schedule._run_here(tasks, finished, advanced)
 
@@ -269,11 +269,12 @@ from tacit.runs.storage import RunDirectory
 write, left = RunDirectory.write_seed, [int(sys.argv[2])]
 
 def ended(self, *given):
-    write(self, *given)
+    files = write(self, *given)
     left[0] -= 1
     if left[0] == 0:
         print(*(child.pid for child in multiprocessing.active_children()), flush=True)
         getattr(os, sys.argv[1])(0 if sys.argv[1] == "killpg" else os.getpid(), signal.Signals[sys.argv[3]])
+    return files
 
 RunDirectory.write_seed = ended
 sys.exit(main(sys.argv[4:]))

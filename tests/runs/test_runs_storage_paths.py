@@ -183,7 +183,7 @@ def test_what_is_missing_for_a_remote_place_is_named(monkeypatch, capsys):
     asked = "error: results on s3:// need one package more: Install s3fs to access S3 (pip install s3fs)"
     assert asked in capsys.readouterr().err
     monkeypatch.setitem(sys.modules, "upath", None)
-    with pytest.raises(NotSupported, match=r"pip install 'tacit\[fsspec\]'"):
+    with pytest.raises(NotSupported, match=r"pip install '(\.|tacit-rl)\[fsspec\]'"):
         tacit.run(**SMALL, out="memory://bucket/run")
     assert main(["audit", "--mechanism", "laplace", "--delta", "0", "--out", "memory://a"]) == 2
 

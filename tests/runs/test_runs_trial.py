@@ -14,6 +14,7 @@ from tacit.accounting.certificate import Certificate
 from tacit.accounting.wording import SIMULATION
 from tacit.cli import main
 from tacit.data.arms import as_one_step
+from tacit.documents import vouched
 from tacit.environments.tabular import TabularMDP
 from tacit.errors import InvalidInput, NotSupported
 from tacit.planning.arms import interval_of
@@ -206,11 +207,18 @@ def test_the_command_line(tmp_path, capsys):
     plain = json.loads((tmp_path / "trial.json").read_text())
     assert TrialResult.from_dict(plain).released.users == (40, 40)
     assert tacit.verify(tmp_path / "trial.json").true
-    (tmp_path / "forged.json").write_text(json.dumps({**plain, "verdict": "better", "low": 1.0}))
+    (tmp_path / "forged.json").write_text(json.dumps(vouched({**plain, "verdict": "better", "low": 1.0})))
     assert "must follow" in tacit.verify(tmp_path / "forged.json").why
-    stronger = {**plain["certificate"], "epsilon": 0.5}
-    (tmp_path / "forged.json").write_text(json.dumps({**plain, "certificate": stronger}))
-    assert not tacit.verify(tmp_path / "forged.json").true
+    # The certificate of a trial with a hundredth of the epsilon, over the noise that was released.
+    stronger = ["trial", "run", "always right", "--environment", "riverswim", "--against", "always left"]
+    weaker_claim = ["--users", "40", "--trust", "local", "--epsilon", "0.01", "--delta", "0"]
+    assert main([*stronger, *weaker_claim, "--out", str(tmp_path / "other.json")]) == 0
+    certificate = json.loads((tmp_path / "other.json").read_text())["certificate"]
+    for change in ({"certificate": certificate}, {"seal": "approved"}, {"version": "0.8.0 "}, {"digest": None}):
+        forged = {**plain, **change}
+        (tmp_path / "forged.json").write_text(json.dumps(vouched(forged) if "digest" not in change else forged))
+        assert not tacit.verify(tmp_path / "forged.json").true, change
+    capsys.readouterr()
     assert main([*words, *claim, "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["verdict"] in ("better", "worse", "not shown")
     assert main(["trial", "size", "--effect", "0.3", "--trust", "none", "--json"]) == 0

@@ -11,8 +11,7 @@ import httpx
 from device_tools import LIVED, design_of
 from study_fakes import REHEARSAL
 
-from tacit.service.dashboard.access import READER, WRITER
-from tacit.service.dashboard.server import dashboard_party
+from tacit.service.dashboard.app import READER, WRITER, dashboard_party
 from tacit.study.bundle import Bundle
 from tacit.study.collector import Collector
 from tacit.study.device import Device

@@ -14,7 +14,7 @@ from study_world import fast_directory, report_of
 
 from tacit.service.database import close_all
 from tacit.study.collector import Collector
-from tacit.study.sqlite import SqliteDatabase
+from tacit.study.databases import SqliteDatabase
 from tacit.study.store import Store
 
 DESIGN = FakeDesign(kind="test-stamped")

@@ -14,20 +14,19 @@ from device_tools import Slept, design_of
 from token_tools import HandMade
 from worker_tools import BEARER
 
+from tacit.documents import canonical
 from tacit.randomness import SimulationNoise
-from tacit.runs.signature import canonical, new_keys, sign
+from tacit.runs.signature import new_keys, sign
 from tacit.service.config import Keys
 from tacit.service.device import PinnedKeys, RemoteDevice
+from tacit.service.encryption.envelope import seal_body
 from tacit.service.encryption.keyring import Keyring
-from tacit.service.encryption.messages import seal_body
-from tacit.service.mix_node import Mixer
-from tacit.service.mixer_client import MixerLink
-from tacit.service.peers import Peer
+from tacit.service.http_client import Backoff, Peer
+from tacit.service.mixer import Mixer
 from tacit.service.relay import Relay
-from tacit.service.release_decryption import BatchOpener
-from tacit.service.retry import Backoff
 from tacit.service.tokens.admission import TokenAdmission
 from tacit.service.tokens.blind_rsa import SecretKey
+from tacit.service.worker import BatchOpener, MixerLink
 from tacit.study.bundle import Bundle
 from tacit.study.collector import Collector
 from tacit.study.device import Device

@@ -13,7 +13,7 @@ from tacit.runs.signature import new_keys
 from tacit.service.device import PinnedKeys, RemoteDevice
 from tacit.service.encryption.envelope import EnvelopeRefused, open_envelope
 from tacit.service.encryption.keyring import Keyring
-from tacit.service.retry import Backoff
+from tacit.service.http_client import Backoff
 from tacit.study.collector import Collector
 from tacit.study.design import StudyDesign, plan_study
 from tacit.study.study import Study

@@ -67,7 +67,7 @@ def test_a_long_body_behind_its_head_is_no_long_head(parties):
     import socket
     from urllib.parse import urlsplit
 
-    from tacit.service.connections import LARGEST_HEAD
+    from tacit.service.server import LARGEST_HEAD
 
     def status(data):
         with socket.create_connection((where.hostname, where.port), timeout=30.0) as line:

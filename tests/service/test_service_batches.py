@@ -17,11 +17,9 @@ from scipy import stats
 from study_world import fast_directory
 
 from tacit.errors import InvalidInput, NotSupported, UnknownName
-from tacit.service.batches.decryption import mix_batch, open_batch
-from tacit.service.batches.duplicates import Copies
-from tacit.service.batches.executors import engine
+from tacit.service.batches.decryption import Copies, engine, mix_batch, open_batch
+from tacit.service.encryption.envelope import seal_body
 from tacit.service.encryption.hpke import SecretKey
-from tacit.service.encryption.messages import seal_body
 from tacit.study import external_shuffle as permuting
 from tacit.study.external_shuffle import permuted, write_permuted
 from tacit.study.sealed_batches import Manifest, message_size
@@ -327,7 +325,7 @@ def test_only_sums_of_labels_have_batches():
 SCRIPT = """
 import os, re, sys
 from pathlib import Path
-from tacit.service.batches.duplicates import Copies
+from tacit.service.batches.decryption import Copies
 from tacit.study.external_shuffle import pieces_of, write_permuted
 place, megabytes, memory = Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3]) * 2**20
 

@@ -7,7 +7,7 @@ import socket
 
 import uvicorn
 
-from tacit.service.connections import LARGEST_HEAD, bounded_protocol
+from tacit.service.server import LARGEST_HEAD, bounded_protocol
 
 
 async def echo(scope, receive, send):

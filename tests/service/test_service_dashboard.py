@@ -17,13 +17,13 @@ from tacit.cli import main
 from tacit.errors import InvalidInput
 from tacit.pages.page import ASSETS, SERVED_POLICY, asset
 from tacit.service import web
-from tacit.service.dashboard.access import Access, Tokens
-from tacit.service.dashboard.views_operator import Rate
+from tacit.service.dashboard.app import Access, Tokens
+from tacit.service.dashboard.views import Rate
 from tacit.service.dashboard.watched import watch
-from tacit.service.database.leases import Lease
-from tacit.service.problems import Refused
+from tacit.service.web import Refused
 from tacit.study.collector import Collector
 from tacit.study.design import plan_study
+from tacit.study.store import Lease
 from tacit.study.study import Study
 from tacit.study.wire import Report, sha256
 

@@ -17,9 +17,7 @@ from study_histories import PublishesFirst, history
 from study_world import report_of
 
 from tacit.errors import InvalidInput, NotSupported
-from tacit.service.database import PostgresDatabase
-from tacit.service.database.engine import Where, connecting
-from tacit.service.database.postgres import _require_durable
+from tacit.service.database import PostgresDatabase, Where, _require_durable, connecting
 from tacit.study.collector import Collector
 from tacit.study.contract import GENESIS_HEAD
 from tacit.study.databases import DATABASES, database_at
@@ -374,7 +372,7 @@ def test_nothing_of_a_body_is_left_in_the_files_of_tables(postgres, tmp_path, en
 
 
 def test_a_reader_delays_the_scrub_until_the_next_one(postgres, tmp_path, monkeypatch):
-    monkeypatch.setattr("tacit.service.database.postgres.SCRUB_WAITS", "50ms")
+    monkeypatch.setattr("tacit.service.database.SCRUB_WAITS", "50ms")
     collector = Collector.new(tmp_path / "keys", DESIGN, database=PostgresDatabase(postgres.database()))
     collector.open(bundle_of(DESIGN))
     add(collector, range(4))

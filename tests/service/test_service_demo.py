@@ -19,7 +19,7 @@ from tacit.errors import InvalidInput, UnknownName
 from tacit.service.demo import run_service_demo
 from tacit.service.device import RemoteDevice
 from tacit.service.loopback import Loopback
-from tacit.service.tokens.enrolment import Enrolment
+from tacit.service.tokens.admission import Enrolment
 
 ROOT = Path(__file__).parents[2]
 

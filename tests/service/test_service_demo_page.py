@@ -9,8 +9,8 @@ import httpx
 import pytest
 
 from tacit.errors import NotSupported
-from tacit.service import demo_page
-from tacit.service.demo_page import POLICY, device_files, serve_page
+from tacit.service import demo as demo_page
+from tacit.service.demo import POLICY, device_files, serve_page
 
 
 def test_the_page_and_all_that_it_loads_are_served_under_a_strict_policy():

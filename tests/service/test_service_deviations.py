@@ -31,17 +31,16 @@ from deviation_tools import LEAST, LIVED, TARGET, World
 from device_tools import problem
 from study_world import fast_directory
 
+from tacit.documents import canonical
 from tacit.errors import TacitError
 from tacit.randomness import SimulationNoise
-from tacit.runs.signature import canonical, sign
+from tacit.runs.signature import sign
 from tacit.service.batches.decryption import open_batch
 from tacit.service.device import PinnedKeys
-from tacit.service.tokens.enrolment import Enrolment
-from tacit.service.tokens.keys import TokenKeys
-from tacit.service.tokens.token import Refusal
+from tacit.service.tokens.admission import Enrolment
+from tacit.service.tokens.token import Refusal, TokenKeys
 from tacit.service.tokens.token_issuer import Issuer
-from tacit.service.tokens.token_request import Asked
-from tacit.service.tokens.wallet import Wallet
+from tacit.service.tokens.wallet import Asked, Wallet
 from tacit.study.bundle import Bundle
 from tacit.study.collector import Collector
 from tacit.study.contract import GENESIS_HEAD, Head

@@ -13,14 +13,15 @@ import pytest
 from device_tools import LIVED, NOW, FakeShuffler, problem
 from token_tools import HandMade
 
+from tacit.documents import canonical
 from tacit.errors import InvalidInput, PrivacyBudgetExceeded
 from tacit.randomness import SimulationNoise
-from tacit.runs.signature import canonical, new_keys, sign
+from tacit.runs.signature import new_keys, sign
 from tacit.service.device import WAITING, PinnedKeys, RemoteDevice
 from tacit.service.encryption.envelope import open_envelope
 from tacit.service.encryption.hpke import inner_info, mixer_info
 from tacit.service.encryption.keyring import Keyring
-from tacit.service.retry import FINAL, Backoff, understood
+from tacit.service.http_client import FINAL, Backoff, understood
 from tacit.study.bundle import Bundle
 from tacit.study.device_state import STATE
 from tacit.study.wire import Report

@@ -16,12 +16,11 @@ import numpy as np
 import pytest
 from worker_tools import everything
 
+from tacit.documents import canonical
 from tacit.environments.registry import make
 from tacit.randomness import SimulationNoise
-from tacit.runs.signature import canonical
-from tacit.service.bulk_client import refresh_all, send_all
 from tacit.service.device import RemoteDevice
-from tacit.service.http_client import async_client
+from tacit.service.http_client import async_client, converse_all
 from tacit.service.loopback import Loopback
 from tacit.study.bundle import Bundle
 from tacit.study.collector import Collector
@@ -63,7 +62,7 @@ def design_of(trust, **more):
 def hooked(stage, number):
     """Noise and coins of one device, and the world of its person."""
     made = [np.random.default_rng([17, stage, number, part]) for part in range(3)]
-    return {"noise": SimulationNoise(made[0]), "coins": made[1]}, made[2]
+    return {"noise": SimulationNoise(made[0]), "rng": made[1]}, made[2]
 
 
 def lived(device, number, rng):
@@ -119,11 +118,11 @@ async def one_stage(parties, stage):
         )
         worlds.append(rng)
     async with async_client(8) as over:
-        for bundle in await refresh_all(devices, over):
+        for bundle in await converse_all((device.refreshing() for device in devices), over):
             assert isinstance(bundle, Bundle), bundle
         for number, (device, rng) in enumerate(zip(devices, worlds, strict=True)):
             lived(device, number, rng)
-        return await send_all(devices, over, within=60.0)
+        return await converse_all((device.sending(60.0) for device in devices), over)
 
 
 def apart(bundle):

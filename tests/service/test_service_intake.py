@@ -12,10 +12,9 @@ from shuffler_world import Place, slug, talking
 from study_fakes import FakeDesign
 
 from tacit.errors import InvalidInput
-from tacit.service.intake import Writer
-from tacit.service.logs import Log
-from tacit.service.metrics import Meters
-from tacit.service.problems import Refused
+from tacit.service.metrics import Log, Meters
+from tacit.service.stage_windows import Writer
+from tacit.service.web import Refused
 from tacit.study.collector import Collector
 
 

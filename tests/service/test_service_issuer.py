@@ -18,12 +18,12 @@ from tacit.errors import InvalidInput
 from tacit.runs.signature import new_keys
 from tacit.service.config import IssuerConfig, read_config
 from tacit.service.issuer import ANSWERS, IssuerService, open_issuer
-from tacit.service.logs import Log
-from tacit.service.problems import PROBLEMS
-from tacit.service.tokens.enrolment import Enrolment
+from tacit.service.metrics import Log
+from tacit.service.tokens.admission import Enrolment
 from tacit.service.tokens.token import Token, verify
 from tacit.service.tokens.token_issuer import DENIALS, Issuer
 from tacit.service.tokens.wallet import Wallet
+from tacit.service.web import PROBLEMS
 from tacit.study import contract
 
 DESIGN = FakeDesign(kind="test-stamped")

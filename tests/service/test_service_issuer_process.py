@@ -17,7 +17,7 @@ import pytest
 from study_world import fast_directory
 
 from tacit.runs.signature import new_keys
-from tacit.service.tokens.enrolment import Enrolment
+from tacit.service.tokens.admission import Enrolment
 from tacit.service.tokens.token import Token, verify
 from tacit.service.tokens.wallet import Wallet
 from tacit.study.design import plan_study

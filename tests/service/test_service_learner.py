@@ -11,22 +11,20 @@ import pytest
 from device_tools import LIVED, design_of
 from worker_tools import BEARER, FakeInternal, People
 
+from tacit.documents import canonical
 from tacit.errors import InvalidInput, TacitError
-from tacit.runs.signature import canonical, new_keys
-from tacit.service.bulk_client import for_all, refresh_all, send_all
+from tacit.runs.signature import new_keys
 from tacit.service.config import Keys as KeysConfig
 from tacit.service.config import LearnerConfig, Secret
 from tacit.service.config import Peer as PeerConfig
-from tacit.service.database.leases import Lease
 from tacit.service.device import RemoteDevice
 from tacit.service.encryption.keyring import Keyring
-from tacit.service.http_client import Pause, async_client
-from tacit.service.learner import LearnerService
-from tacit.service.logs import Log
-from tacit.service.loop import JOB
+from tacit.service.http_client import Backoff, Pause, async_client, converse_all
+from tacit.service.learner import JOB, LearnerService
 from tacit.service.loopback import Loopback
-from tacit.service.retry import Backoff
+from tacit.service.metrics import Log
 from tacit.study.collector import Collector
+from tacit.study.store import Lease
 
 DEADLINE = 60.0
 
@@ -145,7 +143,7 @@ def test_operators_give_up_and_end(place, monkeypatch):
 
 def test_two_processes_never_work_at_once(place, monkeypatch):
     service = place.service(monkeypatch)
-    monkeypatch.setattr("tacit.service.loop.LEASE_SECONDS", 3600)  # no lease ends while this runs
+    monkeypatch.setattr("tacit.service.learner.LEASE_SECONDS", 3600)  # no lease ends while this runs
     other = Lease.take(service.study.store, JOB, holder="another process", seconds=3600)
     assert service.loop._once().word == "another process works"
     assert place.internal.asked == []
@@ -226,13 +224,13 @@ async def _rotating(parties, names):
     async with async_client(4, headers=agent) as over:
         for third in range(3):
             some = devices[third::3]
-            bundles = await refresh_all(some, over)
+            bundles = await converse_all((device.refreshing() for device in some), over)
             assert not any(isinstance(bundle, TacitError) for bundle in bundles), bundles
             for device in some:
                 device.report(LIVED)
             for ring in rings:
                 ring.rotate(time.time(), grace=600)
-        sending = asyncio.create_task(send_all(devices, over, at_once=4, within=DEADLINE))
+        sending = asyncio.create_task(converse_all((device.sending(DEADLINE) for device in devices), over, at_once=4))
         for ring in rings:
             await asyncio.to_thread(ring.rotate, time.time(), grace=600)
         return await sending
@@ -252,7 +250,7 @@ def test_a_crowd_is_bounded_and_one_refusal_stops_nobody():
         finally:
             running -= 1
 
-    found = asyncio.run(for_all(range(10), exchange, None, at_once=4))
+    found = asyncio.run(converse_all(map(exchange, range(10)), None, at_once=4))
     assert [one for one in found if not isinstance(one, InvalidInput)] == [0, 1, 2, 4, 5, 6, 7, 8, 9]
     assert isinstance(found[3], InvalidInput)
     assert most == 4

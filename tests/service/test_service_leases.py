@@ -8,8 +8,8 @@ import pytest
 from database_tools import add, closed, everything, world
 
 from tacit.errors import InvalidInput
-from tacit.service.database import Lease
 from tacit.study.contract import GENESIS_HEAD
+from tacit.study.store import Lease
 
 __all__ = ["closed", "world"]
 

@@ -17,17 +17,16 @@ import sealed_world as world
 from study_world import fast_directory
 from token_tools import HandMade
 
+from tacit.documents import canonical
 from tacit.errors import InvalidInput
-from tacit.runs.signature import canonical, new_keys, sign
-from tacit.service import mix_node
+from tacit.runs.signature import new_keys, sign
+from tacit.service import mixer as mix_node
 from tacit.service.batches.decryption import open_batch
 from tacit.service.config import Limits, MixerConfig, read_config
 from tacit.service.encryption.hpke import SecretKey
 from tacit.service.encryption.keyring import Keyring
-from tacit.service.logs import Log
-from tacit.service.metrics import Meters
-from tacit.service.mix_node import PART, Mixed, Mixer
-from tacit.service.mixer import Jobs, mixed_by, mixer_routes, party
+from tacit.service.metrics import Log, Meters
+from tacit.service.mixer import PART, Jobs, Mixed, Mixer, mixed_by, mixer_routes, party
 from tacit.service.web import Drain, application
 from tacit.study.collector import Collector
 from tacit.study.sealed_batches import Manifest

@@ -13,11 +13,10 @@ from device_tools import design_of
 from shuffler_world import Place, slug, talking
 
 from tacit.errors import InvalidInput
-from tacit.service.dashboard.access import READER
+from tacit.service.dashboard.app import READER
 from tacit.service.loopback import Loopback
-from tacit.service.openapi import Offer
-from tacit.service.shuffler_internal import _status
-from tacit.service.web import Still
+from tacit.service.shuffler import _status
+from tacit.service.web import Offer, Still
 from tacit.study.contract import Head
 
 LONG = "9" * 5000

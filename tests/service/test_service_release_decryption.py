@@ -14,13 +14,14 @@ from study_fakes import REHEARSAL
 from token_tools import HandMade
 from worker_tools import BEARER
 
+from tacit.documents import canonical
 from tacit.errors import InvalidInput
 from tacit.randomness import SimulationNoise
-from tacit.runs.signature import canonical, new_keys
+from tacit.runs.signature import new_keys
+from tacit.service.encryption.envelope import seal_body
 from tacit.service.encryption.keyring import Keyring
-from tacit.service.encryption.messages import seal_body
-from tacit.service.peers import Peer, PeerRefused, Unreachable
-from tacit.service.release_decryption import BatchOpener
+from tacit.service.http_client import Peer, PeerRefused, Unreachable
+from tacit.service.worker import BatchOpener
 from tacit.study.bundle import Bundle
 from tacit.study.collector import Collector
 from tacit.study.device import Device

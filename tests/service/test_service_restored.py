@@ -15,10 +15,9 @@ from study_world import fast_directory
 
 from tacit.errors import InvalidInput, TacitError
 from tacit.service.database import PostgresDatabase, close_all
-from tacit.study.collector import Collector
+from tacit.study.collector import Collector, HeadFile
 from tacit.study.contract import GENESIS_HEAD, Head
-from tacit.study.ledger_heads import HeadFile
-from tacit.study.sqlite import SqliteDatabase
+from tacit.study.databases import SqliteDatabase
 from tacit.study.study import Study
 from tacit.study.verify import verify_collector
 from tacit.study.wire import ReleasePayload

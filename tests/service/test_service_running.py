@@ -213,7 +213,7 @@ def test_a_missing_package_is_named_with_what_to_install(tmp_path, monkeypatch, 
     monkeypatch.setitem(sys.modules, "msgspec", None)
     for words in (["serve", "shuffler", str(place.file)], ["doctor", "shuffler", str(place.file)]):
         assert main(words) == 2
-        assert "pip install 'tacit[service]'" in capsys.readouterr().err
+        assert "pip install '.[service]'" in capsys.readouterr().err
 
 
 def test_importing_tacit_loads_nothing_of_the_services():

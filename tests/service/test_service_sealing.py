@@ -10,13 +10,13 @@ from pathlib import Path
 
 import pytest
 
+from tacit.documents import canonical
 from tacit.errors import InvalidInput
-from tacit.runs.signature import canonical, new_keys, sign
+from tacit.runs.signature import new_keys, sign
 from tacit.service.encryption import keyring as rings
-from tacit.service.encryption.documents import KeysDocument
 from tacit.service.encryption.envelope import EnvelopeRefused, envelope_size, open_envelope, seal_envelope
 from tacit.service.encryption.hpke import OVERHEAD, PublicKey, SecretKey, inner_info, mixer_info, outer_info
-from tacit.service.encryption.keyring import Keyring
+from tacit.service.encryption.keyring import Keyring, KeysDocument
 
 VECTORS = Path(__file__).parents[1] / "vectors" / "sealing.json"
 STUDY, OTHER = bytes(range(32)), bytes(32)

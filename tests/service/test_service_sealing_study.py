@@ -17,8 +17,8 @@ from tacit.errors import InvalidInput, NotSupported
 from tacit.randomness import SecureNoise
 from tacit.service.batches.decryption import open_batch
 from tacit.service.database import close_all
+from tacit.service.encryption.envelope import seal_body
 from tacit.service.encryption.hpke import SecretKey
-from tacit.service.encryption.messages import seal_body
 from tacit.study.bundle import Bundle
 from tacit.study.collector import Collector
 from tacit.study.record import replayed

@@ -14,8 +14,9 @@ from shuffler_world import BEARER, Place, slug, talking
 from study_fakes import MARK, FakeDesign, bundle_of
 from token_tools import HandMade
 
+from tacit.documents import canonical
 from tacit.errors import InvalidInput
-from tacit.runs.signature import canonical, new_keys, sign
+from tacit.runs.signature import new_keys, sign
 from tacit.service.encryption.keyring import Keyring
 from tacit.service.tokens.admission import open_name
 from tacit.service.tokens.token import LENGTH

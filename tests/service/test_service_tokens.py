@@ -17,12 +17,14 @@ from study_world import fast_directory, report_of
 from token_tools import STUDY, HandMade
 
 from tacit.cli import main
+from tacit.documents import canonical
 from tacit.errors import InvalidInput, UnknownName
 from tacit.release.registry import CHANNELS
-from tacit.runs.signature import canonical, new_keys, sign
+from tacit.runs.signature import new_keys, sign
 from tacit.service.tokens import wallet as wallets
 from tacit.service.tokens.admission import (
     EnrolledAdmission,
+    Enrolment,
     OpenAdmission,
     TokenAdmission,
     known_credential,
@@ -30,11 +32,8 @@ from tacit.service.tokens.admission import (
     people_of,
 )
 from tacit.service.tokens.blind_rsa import SecretKey
-from tacit.service.tokens.enrolment import Enrolment
-from tacit.service.tokens.keys import TokenKeys
-from tacit.service.tokens.token import LENGTH, REASONS, Refusal, Token, verify, verify_tokens
-from tacit.service.tokens.token_request import Asked
-from tacit.service.tokens.wallet import Wallet
+from tacit.service.tokens.token import LENGTH, REASONS, Refusal, Token, TokenKeys, verify, verify_tokens
+from tacit.service.tokens.wallet import Asked, Wallet
 from tacit.study import contract
 from tacit.study.collector import Collector
 

@@ -18,11 +18,10 @@ from study_world import fast_directory
 
 from tacit.errors import InvalidInput
 from tacit.runs.signature import new_keys
-from tacit.service.tokens.enrolment import Enrolment
-from tacit.service.tokens.keys import TokenKeys
-from tacit.service.tokens.token import Token, verify
+from tacit.service.tokens.admission import Enrolment
+from tacit.service.tokens.token import Token, TokenKeys, verify
 from tacit.service.tokens.token_issuer import DENIALS, Denied, Issuer
-from tacit.service.tokens.token_request import Asked
+from tacit.service.tokens.wallet import Asked
 
 STUDY = bytes(range(32))
 ROOT = Path(__file__).parents[2]

@@ -25,10 +25,17 @@ from tacit.service.config import (
     read_config,
     read_party,
 )
-from tacit.service.logs import Log
-from tacit.service.metrics import Meters
-from tacit.service.problems import ANSWERS, PROBLEMS, Refused, problem_response
-from tacit.service.web import Drain, application, health_route, metrics_route
+from tacit.service.metrics import Log, Meters
+from tacit.service.web import (
+    ANSWERS,
+    PROBLEMS,
+    Drain,
+    Refused,
+    application,
+    health_route,
+    metrics_route,
+    problem_response,
+)
 from tacit.study.intake import REASONS
 
 SECRET = b"a secret of the tests"

@@ -9,8 +9,8 @@ from pathlib import Path
 
 from tacit.runs.signature import new_keys
 from tacit.service.tokens.blind_rsa import SecretKey, blind_sign
-from tacit.service.tokens.keys import TokenKeys
-from tacit.service.tokens.token_request import Asked
+from tacit.service.tokens.token import TokenKeys
+from tacit.service.tokens.wallet import Asked
 
 STUDY = bytes(range(32))
 

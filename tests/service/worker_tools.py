@@ -11,7 +11,7 @@ from study_fakes import REHEARSAL
 
 from tacit.errors import TacitError
 from tacit.randomness import SimulationNoise
-from tacit.service.peers import Peer
+from tacit.service.http_client import Peer
 from tacit.study.bundle import Bundle
 from tacit.study.collector import Collector
 from tacit.study.contract import Head

@@ -15,8 +15,8 @@ from tacit.accounting.ledger import Ledger
 from tacit.errors import InvalidInput, PrivacyBudgetExceeded
 from tacit.policies import policy_from_dict, policy_to_dict
 from tacit.runs.assemble import Assembled, assemble
-from tacit.runs.bundle import _fits
 from tacit.runs.config import RunConfig
+from tacit.runs.verify import _fits_shape
 from tacit.simulation.simulate import simulate
 from tacit.simulation.worlds import world_of
 
@@ -141,7 +141,7 @@ def test_both_speeds_are_the_same_run_bit_for_bit(parts) -> None:
         assert bits(getattr(fast, part)) == bits(getattr(slow, part)), part
     # The policy is kept, is one of this world, and can be exported.
     assert fast.policy is not None
-    assert _fits(fast.policy, parts.learner.shape)
+    assert _fits_shape(fast.policy, parts.learner.shape)
     assert bits(policy_from_dict(json.loads(json.dumps(policy_to_dict(fast.policy))))) == bits(fast.policy)
 
 

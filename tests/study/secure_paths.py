@@ -41,10 +41,11 @@ from tacit.released.counts import CountShape
 from tacit.released.gradients import GradientShape, SoftmaxQuery
 from tacit.released.losses import LayeredShape, LossQuery, unrolled
 from tacit.released.returns import ReturnQuery
+from tacit.service.encryption.envelope import seal_body
 from tacit.service.encryption.hpke import SecretKey, inner_info
-from tacit.service.encryption.messages import message_size, seal_body
 from tacit.study import external_shuffle
 from tacit.study.learning import deal
+from tacit.study.sealed_batches import message_size
 from tacit.study.size_grid import left_out
 from tacit.study.trial import trial_bit
 

@@ -13,7 +13,8 @@ from study_fakes import FakeDesign, bundle_of
 from study_world import fast_directory, report_of
 
 from tacit.cli import main
-from tacit.runs.signature import canonical, new_keys
+from tacit.documents import canonical
+from tacit.runs.signature import new_keys
 from tacit.study.contract import GENESIS_HEAD
 from tacit.study.wire import ReleasePayload, Report
 

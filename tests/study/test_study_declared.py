@@ -16,6 +16,7 @@ from study_world import fast_directory
 
 from tacit.data.counts import count_trajectories
 from tacit.data.trajectories import Trajectories, Trajectory
+from tacit.documents import canonical
 from tacit.environments.registry import make
 from tacit.environments.state_features import seen_through
 from tacit.errors import InvalidInput, NotSupported, UnknownName
@@ -25,7 +26,6 @@ from tacit.release.request import PrivacyRequest
 from tacit.release.table import make_privatizer
 from tacit.released.batches import BatchQuery
 from tacit.released.counts import CountShape, CountStatistics, empty_counts
-from tacit.runs.signature import canonical
 from tacit.simulation.simulate import simulate
 from tacit.simulation.worlds import world_of
 from tacit.study.collector import Collector

@@ -16,6 +16,7 @@ from tacit.environments.registry import make
 from tacit.errors import InvalidInput
 from tacit.policies.named import NamedPolicy
 from tacit.randomness import SimulationNoise
+from tacit.runs.signature import new_keys
 from tacit.study.bundle import Bundle
 from tacit.study.collector import Collector
 from tacit.study.design import plan_study
@@ -87,7 +88,9 @@ def test_returning_people_covers_and_ladders_with_declarations(trust, declared, 
         assert all(one.returned.noise_std > 0.0 and len(one.flow) == 3 for one in read)
         assert study.status()["declared"] == collector.status()["declared"] == design.declarations
         file = export_policy(study, tmp_path / "policy.json")
-        assert verify_policy(file).true
+        assert verify_policy(file).outcome == "not verified", "nothing in it shows that its noise was secure"
+        private, public = new_keys(tmp_path / "keys")
+        assert verify_policy(export_policy(study, tmp_path / "signed.json", private), key=public).true
         named = NamedPolicy.from_dict(json.loads(file.read_text())["policy"])
     assert named.states == STATES
     if "sees" in declared:

@@ -11,6 +11,7 @@ from study_fakes import REHEARSAL
 from tacit.accounting.claims import PrivacyUnit
 from tacit.data.counts import count_trajectories
 from tacit.data.trajectories import Trajectories
+from tacit.documents import canonical
 from tacit.environments.registry import make
 from tacit.errors import InvalidInput, NotSupported, TacitError
 from tacit.learners.table import LEARNERS
@@ -21,7 +22,6 @@ from tacit.released.batches import BatchQuery
 from tacit.released.gradients import SoftmaxQuery
 from tacit.released.losses import LossQuery
 from tacit.released.returns import ReturnQuery
-from tacit.runs.signature import canonical
 from tacit.simulation.simulate import simulate
 from tacit.simulation.worlds import world_of
 from tacit.study.assembly import BASES

@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 from study_fakes import REHEARSAL, FakeDesign, Labels, bundle_of
 
+from tacit.documents import canonical
 from tacit.errors import InvalidInput
 from tacit.policies import DeterministicPolicy, policy_to_dict
-from tacit.runs.signature import canonical, new_keys
+from tacit.runs.signature import new_keys
 from tacit.study.bundle import Bundle
 from tacit.study.device import Device
 from tacit.study.wire import Report

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import builtins
 import json
 
 import log_tools as log
@@ -10,7 +9,7 @@ import numpy as np
 import pytest
 
 import tacit
-from tacit.errors import InvalidInput, NotSupported, UnknownName
+from tacit.errors import InvalidInput, UnknownName
 from tacit.study.episode_log import NOTES, REASONS
 from tacit.study.episodes import check_log, data_check, read_episodes, read_people
 from tacit.study.mapping import EpisodeMapping
@@ -61,20 +60,6 @@ def test_whole_numbers_of_a_parquet_column_of_floats_are_categories(tmp_path):
     plain = log.mapping(states=[{"column": "ward", "categories": ["0", "1"]}])
     found = read_episodes(as_parquet(tmp_path / "log.parquet", log.HEADER, typed), plain)
     assert found.trajectories.states.tolist() == [[0, 1, 0]]
-
-
-def test_parquet_without_pyarrow_is_not_supported(tmp_path, monkeypatch):
-    path = as_parquet(tmp_path / "log.parquet", log.HEADER, log.ROWS)
-    real = builtins.__import__
-
-    def without(name, *args, **kwargs):
-        if name.startswith("pyarrow"):
-            raise ImportError(name)
-        return real(name, *args, **kwargs)
-
-    monkeypatch.setattr(builtins, "__import__", without)
-    with pytest.raises(NotSupported, match=r"tacit\[parquet\]"):
-        read_episodes(path, log.mapping())
 
 
 def test_states_are_products_of_categories_and_bins(tmp_path):
@@ -230,10 +215,13 @@ def test_files_that_are_no_log_are_refused(tmp_path):
         assert refusal.value.__cause__ is None
 
 
-def test_bytes_that_are_no_utf8_keep_two_people_apart(tmp_path):
+def test_bytes_that_are_no_utf8_are_refused_until_the_encoding_is_declared(tmp_path):
     path = log.write(tmp_path / "log.csv")
     path.write_bytes(path.read_bytes().replace(b"Qanna", b"Q\xe4").replace(b"Qbert", b"Q\xf6"))
-    assert read_episodes(path, log.mapping()).people == 2
+    with pytest.raises(InvalidInput, match=r'declare it in the mapping, for example "encoding": "latin-1"'):
+        read_episodes(path, log.mapping())
+    episodes, ids = read_people(path, log.mapping(encoding="latin-1"))
+    assert (episodes.people, ids) == (2, ("Q\xe4", "Q\xf6"))
 
 
 def test_two_spellings_of_one_name_are_one_person(tmp_path):

@@ -12,13 +12,13 @@ from study_fakes import REHEARSAL
 from study_world import fast_directory
 
 from tacit.data.trajectories import Trajectories, prepare_world, roll_out
+from tacit.documents import canonical
 from tacit.environments.registry import make_environment
 from tacit.environments.state_features import seen_through
 from tacit.learners import ldp_rts
 from tacit.policies import policy_from_dict, policy_to_dict, tabular
 from tacit.randomness import SimulationNoise, seed_streams
 from tacit.release.returns import ReturnRelease
-from tacit.runs.signature import canonical
 from tacit.study.bundle import Bundle
 from tacit.study.collector import Collector
 from tacit.study.design import plan_study

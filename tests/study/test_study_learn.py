@@ -274,7 +274,8 @@ def test_learn_show_act_and_verify_on_the_command_line(tmp_path, command, capsys
     assert main([*command, *args]) == 0
     shown = capsys.readouterr().out
     assert "certified" in shown
-    assert sorted(path.name for path in out.iterdir()) == ["certificate.json", "learned.json", "policy.json"]
+    files = ["certificate.json", "digests.json", "learned.json", "policy.json"]
+    assert sorted(path.name for path in out.iterdir()) == [*files, "signatures"]
     for name in ("policy.json", "learned.json"):
         assert main(["policy", "show", str(out / name)]) == 0
         assert "signed by key" in capsys.readouterr().out
@@ -283,7 +284,7 @@ def test_learn_show_act_and_verify_on_the_command_line(tmp_path, command, capsys
     for path in (out, out / "learned.json", out / "certificate.json"):
         assert main(["verify", str(path), "--key", str(public)]) == 0
         assert capsys.readouterr().out.startswith("true")
-    written = shown + "".join(path.read_text(encoding="utf-8") for path in out.iterdir())
+    written = shown + "".join(path.read_text(encoding="utf-8") for path in out.iterdir() if path.is_file())
     private_values = {value for value in log.values_of(tmp_path / "log.csv") if value not in str(log.mapping())}
     assert private_values
     assert not [value for value in private_values if value in written]
@@ -292,7 +293,7 @@ def test_learn_show_act_and_verify_on_the_command_line(tmp_path, command, capsys
 def test_learn_prints_one_json_object(command, capsys):
     assert main([*command, *GOOD, "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
-    assert set(found) == {"certificate", "policy", "summary", "written"}
+    assert set(found) == {"certificate", "policy", "summary", "written", "digest"}
     assert found["certificate"]["release"] is True
 
 
@@ -300,7 +301,7 @@ def test_check_only_prints_the_check_and_releases_nothing(tmp_path, command, cap
     before = files_of(tmp_path)
     assert main([*command, "--check-only", "--json"]) == 0
     assert json.loads(capsys.readouterr().out) == {
-        "ok": True, "rows": 6, "episodes": 2, "people": 2, "bad": {}, "notes": {}
+        "ok": True, "rows": 6, "episodes": 2, "people": 2, "bad": {}, "notes": {}, "where": []
     }  # fmt: skip
     rows, header = log.with_propensity(["0.5", "0.5", "0.5", "0.5", "0.6", "0.5"])
     log.write(tmp_path / "log.csv", rows, header)
@@ -393,7 +394,7 @@ TAMPERED = {
 
 
 def test_what_was_learned_is_derived_again_and_a_change_is_found(small, tmp_path):
-    from tacit.runs.signature import digest
+    from tacit.documents import digest
 
     found = learned_small(small, reports_per_person=2, noise=SecureNoise())
     path = save_learned(found, tmp_path / "out")

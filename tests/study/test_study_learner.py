@@ -14,13 +14,14 @@ from study_fakes import REHEARSAL, FakeDesign, Stamped
 from study_world import fast_directory, report_of
 
 from tacit.data.trajectories import Trajectory
+from tacit.documents import digest
 from tacit.errors import InvalidInput
 from tacit.policies import policy_to_dict
 from tacit.policies.named import NamedPolicy
 from tacit.protocol import PrivateStatistics
 from tacit.randomness import SimulationNoise
 from tacit.released.counts import CountShape, empty_counts
-from tacit.runs.signature import digest, examine, new_keys
+from tacit.runs.signature import examine, new_keys
 from tacit.study.bundle import Bundle
 from tacit.study.collector import Collector
 from tacit.study.contract import GENESIS_HEAD

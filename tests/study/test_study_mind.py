@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from tacit.documents import canonical
 from tacit.learners.table import LEARNERS
 from tacit.policies import policy_to_dict
 from tacit.protocol import Totals
@@ -15,8 +16,7 @@ from tacit.released.losses import LossQuery
 from tacit.released.returns import ReturnQuery
 from tacit.runs.assemble import assemble
 from tacit.runs.config import RunConfig
-from tacit.runs.signature import canonical
-from tacit.study.learner_state import LearnerState
+from tacit.study.state import LearnerState
 
 RIVER = {"environment": "riverswim:states=3,horizon=4", "episodes": 30}
 STAGES = {"environment": "riverswim:states=2,horizon=3", "episodes": 400}
@@ -74,4 +74,4 @@ def test_coins_go_on_where_they_were():
     coins = np.random.default_rng(5)
     coins.random(7)
     mind = LearnerState(belief=None, plan=None, memory=None, rng=coins)
-    assert written(mind).coins.random() == coins.random()
+    assert written(mind).rng.random() == coins.random()

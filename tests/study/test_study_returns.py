@@ -20,9 +20,8 @@ from tacit.release.registry import channel_from_dict
 from tacit.release.returns import GROUPS, groups_of
 from tacit.release.table import make_privatizer
 from tacit.released.returns import ReturnQuery
-from tacit.study.bundle import Bundle
+from tacit.study.bundle import Bundle, query_from_dict, query_to_dict
 from tacit.study.design import StudyDesign, plan_study
-from tacit.study.queries import query_from_dict, query_to_dict
 from tacit.study.study import Study
 
 HALF = ReturnQuery(groups=(3, 4), bit="mean", level=2.0)

@@ -20,8 +20,7 @@ from tacit.study.collector import Collector
 from tacit.study.design import StudyDesign, plan_study
 from tacit.study.device import Device
 from tacit.study.flow import broken_flow, flow_scores
-from tacit.study.policy_history import StagePolicy, changes, followed
-from tacit.study.stage_summaries import readings, return_of
+from tacit.study.stage_summaries import StagePolicy, changes, followed, readings, return_of
 from tacit.study.study import Study
 from tacit.study.wire import ReleasePayload
 

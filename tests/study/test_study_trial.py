@@ -13,7 +13,7 @@ from tacit.errors import InvalidInput, UnknownName
 from tacit.planning.arms import interval_of
 from tacit.release.arms import make_arms
 from tacit.released.arms import BitNoiseSum, FlippedBits, GaussianSum
-from tacit.service.dashboard import views_learner
+from tacit.service.dashboard import views
 from tacit.study.collector import Collector
 from tacit.study.design import plan_study
 from tacit.study.device import Device
@@ -42,7 +42,7 @@ def carried_out(place, trust, chances, people=120, epsilon=8.0):
         )
     collector.add_many(iter(reports))
     collector.close()
-    assert views_learner.trial(study) == {"arms": list(ARMS), "line": None}
+    assert views.trial(study) == {"arms": list(ARMS), "line": None}
     assert read_trial(study) is None
     study.take(collector.release(study.head))
     return study
@@ -59,7 +59,7 @@ def test_a_trial_as_a_study_has_a_verdict_and_the_certificate_of_a_release(tmp_p
     assert isinstance(found.released.noise, noise)
     assert found.certificate.release
     assert found.certificate.holds
-    assert views_learner.trial(study)["line"].endswith("better (120 people)")
+    assert views.trial(study)["line"].endswith("better (120 people)")
     assert main(["trial", "read", str(tmp_path / "study"), "--bounds", "0,10", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["verdict"] == "better"
 
@@ -110,7 +110,7 @@ def test_what_is_no_trial_is_refused(tmp_path, capsys):
     study = Study.new(tmp_path / "other", design)
     with pytest.raises(InvalidInput, match="planned as one"):
         read_trial(study)
-    assert views_learner.trial(study) is None
+    assert views.trial(study) is None
     file = tmp_path / "design.json"
     words = ["trial", "plan", str(file), "--arms", "careful,new", "--people", "40", "--trust", "central"]
     assert main([*words, "--epsilon", "1", "--delta", "1e-6"]) == 0

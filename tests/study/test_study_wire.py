@@ -10,15 +10,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from study_fakes import FakeDesign, bundle_of
 
+from tacit.documents import canonical
 from tacit.errors import InvalidInput
 from tacit.protocol import TOTALS
 from tacit.released.batches import BatchQuery
 from tacit.released.gradients import SoftmaxQuery
 from tacit.released.losses import LossQuery
-from tacit.runs.signature import canonical, new_keys
-from tacit.study.bundle import ENTRIES, Bundle
+from tacit.runs.signature import new_keys
+from tacit.study.bundle import ENTRIES, Bundle, query_from_dict, query_to_dict
 from tacit.study.contract import GENESIS_HEAD, Head
-from tacit.study.queries import query_from_dict, query_to_dict
 from tacit.study.wire import RELEASE_HEAD, REPORT_HEAD, ReleasePayload, Report
 
 HEAD = Head(number=5, digest=bytes(range(32)))

@@ -10,10 +10,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from tacit.documents import canonical, digest
 from tacit.errors import InvalidInput, NotSupported
-from tacit.runs.signature import DOMAIN, canonical, digest, examine, sign
-from tacit.service.encryption.documents import KeysDocument, believed_keys
+from tacit.runs.signature import DOMAIN, examine, sign
 from tacit.service.encryption.hpke import SUITE, SecretKey
+from tacit.service.encryption.keyring import KeysDocument, believed_keys
 from tacit.study.bundle import Bundle
 from tacit.study.device import Device
 

@@ -29,6 +29,7 @@ import numpy as np
 
 from tacit.accounting.claims import PrivacyClaim, PrivacyUnit
 from tacit.data.trajectories import Trajectory
+from tacit.documents import canonical
 from tacit.errors import InvalidInput
 from tacit.noise.exact import (
     bernoulli,
@@ -52,7 +53,6 @@ from tacit.release.shuffle_release import ShuffleRelease
 from tacit.release.totals_release import TotalsRelease
 from tacit.released.batches import BatchQuery
 from tacit.released.counts import CountShape
-from tacit.runs.signature import canonical
 from tacit.service.tokens.admission import known_credential, open_name
 from tacit.study.bundle import Bundle
 from tacit.study.device import Device, trajectory_from

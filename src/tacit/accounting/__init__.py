@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from tacit.accounting.calibrate import calibrate, events_of
 from tacit.accounting.certificate import Certificate, CertifiedFamily, certify
 from tacit.accounting.claims import PrivacyClaim, PrivacyUnit, no_privacy
@@ -23,6 +25,7 @@ from tacit.accounting.families import Family
 from tacit.accounting.ledger import Ledger, Receipt
 from tacit.accounting.people import PeopleLedger
 from tacit.accounting.units import largest_report_epsilon, worst_exposure
+from tacit.renamed import old_names
 
 __all__ = [
     "ApproximationEvent",
@@ -56,3 +59,7 @@ __all__ = [
     "parallel",
     "worst_exposure",
 ]
+
+
+if not TYPE_CHECKING:
+    __getattr__ = old_names(__name__, Slack="ApproximationEvent")

@@ -3,7 +3,7 @@
 More bits are never less private (Lemma M4 (more bits)), so calibration is a search, started from the closed form for a
 Gaussian: N p (1 − p) ≈ differing/μ(ε, δ)². What one search for the number of bits found out bounds the next one, for
 other sizes of a batch. Every answer was found private by the exact accountant in this process, whether it was searched
-for or remembered by another one (`tacit.accounting.search_cache`).
+for or remembered by another one (`tacit.accounting.search`).
 """
 
 from __future__ import annotations
@@ -18,11 +18,8 @@ from tacit.accounting.events import BinomialEvent, Events, MirroredEvent
 from tacit.accounting.events.binomial import MAX_BITS
 from tacit.accounting.events.gaussian import gaussian_mu
 from tacit.accounting.privacy_loss import MIN_DELTA
-from tacit.accounting.search import least_integer, least_real
-from tacit.accounting.search_cache import recall, remember
+from tacit.accounting.search import least_integer, least_real, recall, remember
 from tacit.errors import InvalidInput, require, require_count, require_real
-
-__all__ = ["gaussian_bits", "hoeffding_bits", "least_bits", "least_mirrored_probability", "least_probability"]
 
 
 def hoeffding_bits(epsilon: float, delta: float) -> int:

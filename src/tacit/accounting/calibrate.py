@@ -18,8 +18,6 @@ from tacit.accounting.families import Family
 from tacit.accounting.search import least_real
 from tacit.errors import NotSupported, PrivacyViolation, require, require_real
 
-__all__ = ["Calibrated", "Noisy", "calibrate", "events_of", "least_noise"]
-
 RELATIVE_TOLERANCE = 1e-6
 
 

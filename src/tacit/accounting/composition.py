@@ -37,22 +37,6 @@ from tacit.accounting.pld import PLD, compose
 from tacit.accounting.privacy_loss import total
 from tacit.errors import InvalidInput, require, require_count, require_real
 
-__all__ = [
-    "Method",
-    "added_up",
-    "all_gaussian",
-    "basic",
-    "composed",
-    "delta_of",
-    "epsilon_of",
-    "gaussian_mu_of",
-    "merged",
-    "method_of",
-    "parallel",
-    "pure_epsilon_of",
-    "unprotected",
-]
-
 Method: TypeAlias = Literal[
     "nothing released",
     "no protection",

@@ -12,8 +12,6 @@ from typing import Any, Final, Literal, Protocol
 
 from tacit.errors import require
 
-__all__ = ["Connection", "Cursor", "Dialect", "dialect_of"]
-
 Dialect = Literal["sqlite", "postgresql"]
 DIALECTS: Final = ("sqlite", "postgresql")
 

@@ -29,8 +29,6 @@ from scipy.special import ndtri
 from tacit.accounting.privacy_loss import ULP, Floats
 from tacit.errors import NotSupported, require, require_count, require_real
 
-__all__ = ["MIN_SLACK", "LatticeLaw", "gaussian_mu_of_shift", "steepest"]
-
 MIN_SLACK: Final = 1e-30
 """A smaller slack is not told apart from what lies outside of a window."""
 DEVIATIONS, MARGIN = 14.0, 60

@@ -15,8 +15,6 @@ from typing import Any
 
 from tacit.errors import require, require_count, require_real
 
-__all__ = ["CertifiedFamily", "Family"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Family:

@@ -15,8 +15,6 @@ from typing import Any, Final
 from tacit.accounting.claims import NOTIONS, Output, PrivacyClaim
 from tacit.accounting.wording import shown_up
 
-__all__ = ["Implied", "implied_claims"]
-
 REASONS: Final[Mapping[Output, Mapping[Output, str]]] = {
     "every-message": {
         "shuffled-transcript": "shuffling is post-processing",

@@ -24,8 +24,6 @@ from typing import Any, Final
 from tacit.accounting.database import Connection, Dialect, dialect_of
 from tacit.errors import InvalidInput, require
 
-__all__ = ["Journal", "Receipt", "Record", "Writer", "following"]
-
 _SCHEMA: Final = (
     """CREATE TABLE IF NOT EXISTS records (number INTEGER PRIMARY KEY AUTOINCREMENT, kind TEXT NOT NULL,
        first INTEGER, stop INTEGER, refers INTEGER UNIQUE, body TEXT NOT NULL, digest TEXT NOT NULL)""",

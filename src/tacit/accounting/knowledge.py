@@ -28,21 +28,6 @@ from tacit.accounting.composition import epsilon_of
 from tacit.errors import NotSupported, UnknownName
 from tacit.types import Trust
 
-__all__ = [
-    "KINDS",
-    "PARTIES",
-    "REACHES",
-    "SEES",
-    "SURFACES",
-    "UNSEALED",
-    "breaches",
-    "collusion",
-    "kind_of",
-    "reach",
-    "remaining",
-    "sight",
-]
-
 Party: TypeAlias = Literal["learner", "shuffler", "mixer", "issuer", "device", "operator", "network"]
 Surface: TypeAlias = Literal["messages", "times", "sizes", "orders", "keys", "addresses", "logs", "metrics", "database"]
 Kind: TypeAlias = Literal["central", "local", "plain", "sealed", "mixed"]

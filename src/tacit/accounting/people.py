@@ -42,8 +42,6 @@ from tacit.accounting.terms import NOISE_KINDS, NoiseKind
 from tacit.accounting.units import worst_exposure
 from tacit.errors import InvalidInput, NotSupported, PrivacyBudgetExceeded, require, require_count
 
-__all__ = ["Draw", "PeopleLedger", "Spent", "committed_at"]
-
 DIGEST: Final = re.compile(r"[0-9a-f]{64}")
 KINDS: Final = ("budget", "reserve", "draw", "commit", "void")
 SAME: Final = 1e-4

@@ -45,8 +45,6 @@ import numpy as np
 from tacit.accounting.privacy_loss import Floats, PrivacyLoss, convolve
 from tacit.errors import require, require_count, require_real
 
-__all__ = ["PLD", "compose", "integrate", "shifted_pld"]
-
 NODES, WEIGHTS = np.polynomial.legendre.leggauss(8)
 
 

@@ -27,8 +27,6 @@ import numpy as np
 
 from tacit._version import __version__
 
-__all__ = ["record_pass", "unchecked"]
-
 GROUPS: Final = ("tacit.mechanisms", "tacit.privatizers", "tacit.events")
 OWN: Final = "tacit"
 KNOWN: Final = frozenset((*sys.stdlib_module_names, "numpy", "numba"))

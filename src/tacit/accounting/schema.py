@@ -14,8 +14,6 @@ from tacit.accounting.claims import OUTPUTS, Neighbours
 from tacit.accounting.families import CertifiedFamily
 from tacit.accounting.terms import UNIT, Terms
 
-__all__ = ["certificate_schema"]
-
 Schema = Mapping[str, Any]
 
 EPSILON: Final[Schema] = {"anyOf": [{"type": "number", "minimum": 0}, {"enum": ["inf"]}]}

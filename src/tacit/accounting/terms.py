@@ -19,8 +19,6 @@ from tacit._version import __version__
 from tacit.accounting.claims import PrivacyClaim, PrivacyUnit
 from tacit.errors import NotSupported, require, require_count, require_real
 
-__all__ = ["NOISE_KINDS", "NoiseKind", "Setting", "Terms", "terms_of"]
-
 NoiseKind: TypeAlias = Literal["simulation", "secure"]
 NOISE_KINDS: Final = ("simulation", "secure")
 GROUPS: Final = (2, 10)

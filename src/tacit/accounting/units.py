@@ -27,8 +27,6 @@ from tacit.accounting.privacy_loss import total
 from tacit.accounting.search import least_real
 from tacit.errors import NotSupported, require_count, require_real
 
-__all__ = ["in_stages", "largest_report_epsilon", "other_exposures", "worst_exposure"]
-
 T = TypeVar("T")
 
 TOLERANCE = 1e-6
@@ -101,7 +99,7 @@ def worst_exposure(schedule: Sequence[Events], reports: int, delta: float) -> Ev
     count = require_count("reports", reports)
     require_real("delta", delta, low=0.0, high=1.0)
     kinds = Counter(frozenset(merged(events)) for events in schedule)
-    alike = {kind: tuple(sorted(kind, key=repr)) for kind in kinds}
+    alike = {kind: tuple(sorted(kind, key=lambda one: (one[0].NAME, repr(one)))) for kind in kinds}
     limits = tuple((alike[kind], number) for kind, number in kinds.items() if kind)
     return _worst(limits, min(count, sum(number for _, number in limits)), float(delta))
 

@@ -10,8 +10,6 @@ from __future__ import annotations
 import math
 from typing import Final
 
-__all__ = ["SIMULATION", "WEAK", "judge", "learned", "odds", "shown_up"]
-
 STRONG: Final = 1.0
 WEAK: Final = 5.0
 """Beyond this epsilon a guarantee is called weak."""

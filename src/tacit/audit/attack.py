@@ -24,17 +24,14 @@ from numpy.typing import NDArray
 
 from tacit.accounting.composition import epsilon_of
 from tacit.accounting.events import Events
+from tacit.arrays import Floats
 from tacit.audit.bounds import Errors, curve_epsilon, event_epsilon, noise_factor
 from tacit.errors import require, require_count, require_real
-
-__all__ = ["HELD_OUT", "Finding", "Kind", "Target", "Verdict", "attack", "held_out",
-           "shown_down", "told_apart", "trials_of"]  # fmt: skip
 
 SHARES: Final[Mapping[str, int]] = {"mechanism": 1, "privatizer": 10, "messages": 250, "learner": 100}
 """One trial of each kind for so many trials that are asked for: what is drawn in one differs in size."""
 MIN_TRIALS: Final[Mapping[str, int]] = {"mechanism": 10, "privatizer": 200, "messages": 2000, "learner": 200}
 
-Floats = NDArray[np.float64]
 Kind = Literal["mechanism", "privatizer", "messages", "learner"]
 Verdict = Literal["holds", "claim refuted", "CERTIFICATE REFUTED"]
 

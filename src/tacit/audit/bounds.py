@@ -39,28 +39,13 @@ from functools import lru_cache
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import betaincinv, ndtri
 
 from tacit.accounting.composition import all_gaussian, delta_of, epsilon_of, gaussian_mu_of, merged, unprotected
 from tacit.accounting.events import Events
 from tacit.accounting.events.gaussian import gaussian_delta, gaussian_epsilon
+from tacit.arrays import Floats
 from tacit.errors import InvalidInput, require_count, require_real
-
-__all__ = [
-    "Errors",
-    "curve_epsilon",
-    "event_epsilon",
-    "exact_delta",
-    "exact_epsilon",
-    "lower_rate",
-    "noise_factor",
-    "quieter",
-    "refuted",
-    "upper_rate",
-]
-
-Floats = NDArray[np.float64]
 
 _MAX_NOISE: Final = 32.0
 """Beyond this many times the stated noise an attack counts as blind."""

@@ -52,8 +52,6 @@ from tacit.released.gradients import DoseQuery, SoftmaxQuery
 from tacit.released.losses import LossQuery
 from tacit.released.returns import ReturnQuery
 
-__all__ = ["PROBES", "RULES", "ConformanceReport", "NonConformant", "check_privatizer", "probe_of"]
-
 Rule = Callable[[Any], Iterator[str]]
 
 PROBES: Final[Mapping[type, type[Probe]]] = {

@@ -21,8 +21,6 @@ from tacit.data.trajectories import Trajectories, Trajectory
 from tacit.errors import PrivacyBudgetExceeded, TacitError
 from tacit.randomness import SecureNoise
 
-__all__ = ["batch_size", "messages", "noise_source", "query", "replay", "shapes", "silence", "spent", "state"]
-
 REPEATS: Final = 64
 """Releases that are compared before they are called all the same: a few bits may agree by chance, not so often."""
 

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tacit.accounting.families import Family
+from tacit.arrays import Floats
 from tacit.audit.probes import CANARY, HOSTILE, PREFIXES, Probe
 from tacit.data.counts import ExactCounts, count_trajectories
 from tacit.data.trajectories import Trajectories
@@ -20,23 +21,6 @@ from tacit.release.none import Unprotected
 from tacit.release.shuffle_release import ShuffleRelease
 from tacit.released.batches import BatchQuery, PlannedBatch
 from tacit.released.counts import CountShape, CountStatistics, empty_counts
-
-__all__ = [
-    "MESSAGE_BITS",
-    "BatchProbe",
-    "CountProbe",
-    "counted",
-    "counts_of",
-    "covered",
-    "exact_counts",
-    "hostile_users",
-    "one_user",
-    "ordinary_users",
-    "stacked",
-    "users_at",
-]
-
-Floats = NDArray[np.float64]
 
 MESSAGE_BITS = 100_000_000
 """What examining a shuffled message path may draw in all."""

@@ -11,20 +11,16 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tacit.accounting.certificate import Certificate, CertifiedFamily, certify
 from tacit.accounting.claims import PrivacyClaim
 from tacit.accounting.events import Events
 from tacit.accounting.families import Family
+from tacit.arrays import Floats
 from tacit.audit.probes import CANARY, PREFIXES, Probe
 from tacit.errors import InvalidInput
 from tacit.noise.continual.counter import ContinualCounter, Running, add, begin
 from tacit.protocol import Calibration, Noise, PrivateStatistics
-
-__all__ = ["CountedPrefixes", "CounterProbe", "PrefixState", "PrefixStatistics", "Prefixes"]
-
-Floats = NDArray[np.float64]
 
 
 class Prefixes(NamedTuple):

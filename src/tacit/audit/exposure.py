@@ -20,7 +20,6 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tacit.accounting.certificate import Certificate
 from tacit.accounting.claims import PrivacyClaim
@@ -28,23 +27,9 @@ from tacit.accounting.composition import epsilon_of
 from tacit.accounting.events import Events
 from tacit.accounting.events.laplace import laplace_variance
 from tacit.accounting.families import Family
+from tacit.arrays import Floats
 from tacit.audit.count_probe import CountProbe, counted, exact_counts, ordinary_users, users_at
 from tacit.audit.probes import Probe
-
-__all__ = [
-    "admitted",
-    "certificate",
-    "claim",
-    "continual",
-    "events",
-    "exposure",
-    "families",
-    "noise_map",
-    "own_covariance",
-    "stated_exposure",
-]
-
-Floats = NDArray[np.float64]
 
 STEPS = 64
 """How many prefixes of a continual counter are examined."""

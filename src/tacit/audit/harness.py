@@ -32,19 +32,15 @@ from itertools import combinations
 from typing import Any, Final
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import stats
 
 from tacit.accounting.composition import epsilon_of
+from tacit.arrays import Floats
 from tacit.audit.attack import held_out, told_apart
 from tacit.audit.bounds import Errors, event_epsilon
 from tacit.audit.exposure import admitted
 from tacit.audit.probes import Probe
 from tacit.errors import InvalidInput
-
-__all__ = ["coins", "exposed", "fields", "lattice", "length", "measured", "shift", "tails", "worst_pair"]
-
-Floats = NDArray[np.float64]
 
 _TOLERANCE: Final = 1e-6
 """Replayed noise cancels up to rounding."""

@@ -31,8 +31,6 @@ from tacit.simulation.loop import kernels_of
 from tacit.simulation.simulate import log_checkpoints, simulate
 from tacit.simulation.worlds import world_of
 
-__all__ = ["LEARNER_RULES", "LearnerReport", "check_learner"]
-
 Carry = Callable[[Any], Any]
 
 

@@ -24,6 +24,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from tacit.arrays import Floats
 from tacit.audit.attack import Finding, Target, attack
 from tacit.audit.records import canaries
 from tacit.data.trajectories import Trajectories, Trajectory
@@ -31,10 +32,6 @@ from tacit.randomness import SimulationNoise
 from tacit.release.shuffle.roles import permuted
 from tacit.release.shuffle_release import ShuffleRelease
 from tacit.release.stage import NoSecret
-
-__all__ = ["DISTINGUISHERS", "IntegerMessages", "as_printed", "audit_messages", "message_scores"]
-
-Floats = NDArray[np.float64]
 
 DISTINGUISHERS: Final = ("values", "counts", "order", "sums")
 

@@ -26,6 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import stats
 
+from tacit.arrays import Floats
 from tacit.audit.count_probe import CountProbe, counted, counts_of, exact_counts, one_user, stacked
 from tacit.audit.exposure import own_covariance
 from tacit.audit.probes import PREFIXES
@@ -35,9 +36,6 @@ from tacit.release.shuffle_release import ShuffleRelease
 from tacit.release.staged import Staged
 from tacit.released.precision import CELL, REWARD, VISIT, now_radius, sum_radius
 
-__all__ = ["Sample", "independent", "paths", "precise", "sampled", "unbiased", "variance"]
-
-Floats = NDArray[np.float64]
 Path = Literal["messages", "aggregate"]
 
 _CROWD = 20  # users per local batch: enough that sums of bits are spread out

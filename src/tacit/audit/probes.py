@@ -17,15 +17,12 @@ from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
+from tacit.arrays import Floats
 from tacit.errors import InvalidInput
 from tacit.protocol import Noise
 from tacit.randomness import SecureNoise, SimulationNoise
 
-__all__ = ["CANARY", "HOSTILE", "PREFIXES", "Probe", "Transcript"]
-
-Floats = NDArray[np.float64]
 Transcript = tuple[Floats, Floats]
 """[releases, numbers]: what was released, and the noise variance that was stated beside it."""
 

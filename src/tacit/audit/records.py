@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tacit.accounting.families import Family
+from tacit.arrays import Floats
 from tacit.audit.count_probe import exact_counts
 from tacit.data.trajectories import Trajectories
 from tacit.errors import require
@@ -22,18 +23,6 @@ from tacit.randomness import SimulationNoise
 from tacit.released.counts import CountShape
 from tacit.support import Support
 
-__all__ = [
-    "Record",
-    "canaries",
-    "counters_of",
-    "exact_record",
-    "pooled",
-    "record_answers",
-    "record_releases",
-    "record_width",
-]
-
-Floats = NDArray[np.float64]
 Record = Callable[[Any, int, SimulationNoise], Floats]
 """(users, trials, noise) -> records [trials, releases, width]."""
 

@@ -7,19 +7,15 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tacit.accounting.claims import no_privacy
+from tacit.arrays import Floats
 from tacit.audit.probes import CANARY, HOSTILE, PREFIXES, Probe
 from tacit.data.gradients import Dosed
 from tacit.data.trajectories import LossUser, Trajectories
 from tacit.policies.softmax import public_features, softmax_table, tabular_features
 from tacit.released.gradients import DoseQuery, SoftmaxQuery
 from tacit.released.losses import LossQuery
-
-__all__ = ["DoseProbe", "LossProbe", "SoftmaxProbe"]
-
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

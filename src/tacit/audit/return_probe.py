@@ -7,16 +7,13 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Final
 
 import numpy as np
-from numpy.typing import NDArray
 
+from tacit.arrays import Floats
 from tacit.audit.count_probe import one_user, stacked
 from tacit.audit.probes import CANARY, HOSTILE, Probe
 from tacit.data.trajectories import Trajectories
 from tacit.released.returns import ReturnQuery
 
-__all__ = ["ReturnProbe"]
-
-Floats = NDArray[np.float64]
 CROWD: Final = 64
 """Others who are asked: so many that their bits are rarely the same twice."""
 

@@ -13,9 +13,9 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tacit.accounting.claims import no_privacy
+from tacit.arrays import Floats, Ints
 from tacit.audit.attack import held_out
 from tacit.audit.records import canaries, exact_record, record_width
 from tacit.audit.views import sums_score, view_of
@@ -37,19 +37,6 @@ from tacit.runs.assemble import Assembled
 from tacit.simulation.loop import Ended, RoundKernels, fused, interpret
 from tacit.statistics.count_vectors import add_trajectory
 
-__all__ = [
-    "Scores",
-    "batch_runs",
-    "final_parameters",
-    "gradient_runs",
-    "linear_scores",
-    "matched_distinguisher",
-    "naive_bayes",
-    "single_runs",
-]
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 Distinguisher = Callable[[Floats], float]
 """Final parameters -> a score: the larger, the more it looks like the first data set."""
 Outcome = Callable[[Ended], Floats]

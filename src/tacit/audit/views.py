@@ -24,14 +24,14 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tacit.accounting.claims import PrivacyClaim, Trust
 from tacit.accounting.events import Events
+from tacit.arrays import Floats
 from tacit.audit.attack import Finding, Target, attack
 from tacit.audit.conformance import probe_of
-from tacit.audit.counter_attack import stream_score
 from tacit.audit.harness import worst_pair
+from tacit.audit.mechanisms import stream_score
 from tacit.audit.probes import Probe
 from tacit.audit.records import (
     Record,
@@ -58,14 +58,11 @@ from tacit.release.table import make_privatizer
 from tacit.released.batches import BatchQuery, PlannedBatch
 from tacit.released.counts import CountShape
 
-__all__ = ["View", "audit_privatizer", "audit_together", "small_privatizer", "sums_score", "view_of"]
-
 SHAPE: Final = CountShape(horizon=2, num_states=3, num_actions=2, staged=True)
 """The small world in which privatizers are attacked."""
 USERS: Final = 9
 BATCH: Final = 20
 
-Floats = NDArray[np.float64]
 _CHUNK: Final = 5_000_000  # numbers that are kept at once
 _PILOT: Final = 4000  # trials that show how large the noise is
 _COMPARED: Final = 2000  # releases that show whether many may be drawn at once

@@ -27,8 +27,6 @@ from tacit.cli import (
     verify,
 )
 
-__all__ = ["app", "command"]
-
 GROUPS: Final = (
     listing,
     run,

@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from tacit.audit.attack import Finding
     from tacit.protocol import Constants
 
-__all__ = ["print_findings", "register"]
-
 TRIALS = Annotated[int, typer.Option(help="Trials of a mechanism; others take a public share of them.")]
 FALSE_ALARM = Annotated[float, typer.Option(help="The probability that any row is refuted by mistake.")]
 

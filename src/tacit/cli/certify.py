@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from tacit.release.counts_contract import CountPrivatizer
     from tacit.release.request import PrivacyRequest
 
-__all__ = ["certification", "register"]
-
 PRINTED_FOR_ONE: Final = "the papers print guarantees for one trajectory: there is nothing to compare with"
 STATISTICS: Final = ("transitions", "visits", "rewards")
 

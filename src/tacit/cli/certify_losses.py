@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from tacit.release.loss_noise import Feedback
     from tacit.release.losses import AdversarialPrivatizer
 
-__all__ = ["LossQuestion", "certify_losses", "loss_certification"]
-
 STATISTICS: Final = ("transitions", "visits", "losses")
 
 

@@ -20,8 +20,6 @@ from tacit.errors import require
 if TYPE_CHECKING:
     from tacit.study.collector import Collector
 
-__all__ = ["READERS", "register"]
-
 collect = typer.Typer(help="Collect reports of real people: the trusted side of a study.", rich_markup_mode=None)
 Directory = Annotated[Path, typer.Argument(help="The directory of the collector.")]
 

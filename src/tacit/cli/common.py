@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 import typer
 
 from tacit.cli.failures import INTERRUPTED, Failed, as_json, tell
+from tacit.documents import vouched
 from tacit.errors import TacitError
 
 if TYPE_CHECKING:
@@ -63,8 +64,8 @@ def command_line(context: typer.Context) -> str:
 
 
 def print_json(content: Mapping[str, Any]) -> None:
-    """One JSON object on stdout: valid (no NaN, no Infinity) and complete."""
-    typer.echo(as_json(content))
+    """One JSON object on stdout: valid (no NaN, no Infinity) and complete; one with a certificate has a digest."""
+    typer.echo(as_json(vouched(content) if "certificate" in content else content))
 
 
 def print_table(head: Sequence[str], rows: Iterable[Sequence[str]], *, numeric: Iterable[int] = ()) -> None:

@@ -29,8 +29,6 @@ if TYPE_CHECKING:
     from tacit.runs.comparison import Run
     from tacit.runs.figures import Band, LogAxes
 
-__all__ = ["register"]
-
 
 def register(app: typer.Typer) -> None:
     """Add the commands."""

@@ -13,8 +13,6 @@ from tacit.errors import require_count
 if TYPE_CHECKING:
     from tacit.runs.comparison import Run
 
-__all__ = ["demo_runs", "register"]
-
 EPISODES: Final = 20_000
 SEEDS: Final = 10
 PRIVATE: Final[dict[str, Any]] = {"epsilon": 1.0, "delta": 1e-6}

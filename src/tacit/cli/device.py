@@ -13,8 +13,6 @@ from tacit.cli.files import OutFile, Pinned, check_out, read_bytes
 from tacit.errors import InvalidInput, require
 from tacit.runs.storage_paths import write_private
 
-__all__ = ["register"]
-
 device = typer.Typer(help="Report to a study: what runs where a person's data are.", rich_markup_mode=None)
 BundleFile = Annotated[Path, typer.Argument(help="The bundle of the stage.")]
 State = Annotated[Path, typer.Option(help="Where the device keeps what it has seen and sent.")]

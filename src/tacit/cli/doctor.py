@@ -10,8 +10,6 @@ import typer
 from tacit.cli.common import AsJson, print_json, say
 from tacit.cli.serve import service_extra
 
-__all__ = ["register"]
-
 
 def register(app: typer.Typer) -> None:
     """Add the command."""

@@ -24,8 +24,6 @@ import typer
 
 from tacit.errors import TacitError, nearest
 
-__all__ = ["INTERRUPTED", "USAGE_ERROR", "Failed", "as_json", "explain", "explain_lost_output", "open_output", "tell"]
-
 USAGE_ERROR: Final[type[Exception]] = typer.BadParameter.__mro__[2]
 """Click's own base of errors, from whichever copy of click this typer uses."""
 INTERRUPTED: Final = 130

@@ -2,25 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Annotated, Any, TypeAlias
 
 import typer
 
+from tacit.documents import parse_json
 from tacit.errors import InvalidInput, require
 from tacit.runs.storage_paths import check_writable, write_whole, writing_to
-
-__all__ = [
-    "Key",
-    "OutFile",
-    "Pinned",
-    "check_out",
-    "read_bytes",
-    "read_design_file",
-    "read_json_file",
-    "write_bytes",
-]
 
 Key: TypeAlias = Annotated[Path | None, typer.Option(help="The private key that signs (see 'tacit keys new').")]
 Pinned: TypeAlias = Annotated[Path | None, typer.Option(help="The public key that must have signed.")]
@@ -58,20 +47,14 @@ def write_bytes(path: Path, content: bytes) -> None:
 
 def read_json_file(path: Path) -> Any:
     """What stands in a JSON file."""
-    try:
-        return json.loads(read_bytes(path))
-    except (ValueError, RecursionError) as error:
-        raise InvalidInput(f"{path} must be JSON: {type(error).__name__}") from error
+    return parse_json(read_bytes(path), str(path))
 
 
 def read_design_file(path: Path) -> Any:
     """The design in a JSON file."""
     from tacit.study import contract
 
-    try:
-        plain = json.loads(read_bytes(path))
-    except (ValueError, RecursionError) as error:
-        raise InvalidInput(f"{path} must be a design as 'tacit study new' writes it") from error
+    plain = read_json_file(path)
     require(isinstance(plain, dict), f"{path} must be a design as 'tacit study new' writes it", "something else")
     try:
         return contract.read_design(plain)

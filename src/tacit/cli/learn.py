@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from tacit.study.episodes import DataCheck, Progress
     from tacit.study.learning import Behaviour, Keep, Learned
 
-__all__ = ["register"]
-
 EVERY = 1_000_000
 """After so many rows a line says how far the reading is."""
 
@@ -100,7 +98,8 @@ def _check(log: Path, mapping: Path, reports: int, *, as_json: bool) -> None:
 def _show_check(found: DataCheck, *, usable: bool) -> None:
     say(f"{found.rows:,} rows, {found.episodes:,} episodes, {found.people:,} people (for the trusted side only)")
     if found.table():
-        print_table(["finding", "how many", "what is counted"], found.table(), numeric=[1])
+        names = ["finding", "how many", "column", "first rows", "dropping costs (episodes)", "what is counted"]
+        print_table(names, found.table(), numeric=[1])
     say("the log can be learned from" if usable else "the log is refused")
 
 

@@ -10,8 +10,6 @@ import typer
 from tacit.cli.common import AsJson, print_json, print_table
 from tacit.errors import UnknownName
 
-__all__ = ["register"]
-
 
 def register(app: typer.Typer) -> None:
     """Add the command."""

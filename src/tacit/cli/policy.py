@@ -8,12 +8,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tacit.cli.common import AsJson, print_json, print_table, say
+from tacit.documents import without_seal
 from tacit.errors import InvalidInput, NotSupported, UnknownName, require
 
 if TYPE_CHECKING:
     from tacit.policies.named import NamedPolicy
-
-__all__ = ["load_named", "register"]
 
 policies = typer.Typer(help="Policies by name: show one, or ask it what to do.", rich_markup_mode=None)
 
@@ -60,23 +59,36 @@ def _act(
 
 
 def load_named(path: Path) -> tuple[NamedPolicy, str]:
-    """The policy of a file, whatever wrote it, and who vouches for the file in words."""
+    """The policy of a file that is as it was written, whatever wrote it, and who vouches for the file in words.
+
+    In a directory of `tacit learn` it must be the policy of that directory, as `tacit verify` finds.
+    """
+    from tacit.documents import digest
     from tacit.policies.named import POLICY_FORMAT, NamedPolicy
-    from tacit.runs.signature import digest, examine
+    from tacit.runs.manifest import DIGESTS
+    from tacit.runs.signature import examine
     from tacit.runs.storage import read_json
+    from tacit.runs.verify import BUNDLE
+    from tacit.study.learn_files import CERTIFICATE, LEARNED, verify_learned
 
     content = read_json(path)
     kind = content.get("format")
-    if "digest" in content:
-        fits = content["digest"] == digest(content)
-        require(fits, f"{path} must be as it was written: its digest must fit", "another digest")
     signed = examine(content, None)
     forged = content.get("signature") is not None and not signed.valid
     require(not forged, f"{path} must have a signature that fits", signed.words)
+    fits = content.get("digest") == digest(content) or ("digest" not in content and signed.valid)
+    require(fits, f"{path} must be as it was written: its digest must fit", "another digest, or none")
+    beside = [name for name in (DIGESTS, LEARNED, CERTIFICATE) if (path.parent / name).is_file()]
+    if kind in (POLICY_FORMAT, "tacit-learned") and beside:
+        found = verify_learned(path.parent)
+        listed = found.looked_at.get(path.name) == "derived"
+        require(listed, f"{path} must be the policy of its directory", "another file", "hand it out alone")
+        require(found.true, f"{path} must be the policy of its directory", f"{found.outcome}: {found.why}")
     if kind == POLICY_FORMAT:
-        kept = {name: part for name, part in content.items() if name not in ("signature", "digest")}
-        return NamedPolicy.from_dict(kept), signed.words
-    if kind == "tacit-bundle":
+        return NamedPolicy.from_dict(without_seal(content)), signed.words
+    if kind == BUNDLE[0]:
+        version = content.get("format_version")
+        require(version == BUNDLE[1], f"{path} must be a {kind} of version {BUNDLE[1]}", version, "export it again")
         return _of_bundle(path, content), signed.words
     inner = content.get("policy")
     if isinstance(inner, dict) and inner.get("format") == POLICY_FORMAT:

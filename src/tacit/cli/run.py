@@ -26,8 +26,6 @@ from tacit.errors import LARGEST_SEED, require_count
 if TYPE_CHECKING:
     from tacit.runs.config import RunConfig
 
-__all__ = ["register"]
-
 PLAIN: Final[dict[str, type]] = {"int": int, "float": float, "bool": bool}
 """Types on a command line; everything else is written as text, and checked where it is used."""
 

@@ -12,9 +12,7 @@ from typing import Annotated, Any, Final
 import typer
 
 from tacit.cli.common import AsJson, print_json, print_table, say, tell
-from tacit.errors import LARGEST_SEED, NotSupported, require_count
-
-__all__ = ["register", "service_extra"]
+from tacit.errors import LARGEST_SEED, NotSupported, install_hint, require_count
 
 serve = typer.Typer(help="Run the parties of a study as services over HTTP.", rich_markup_mode=None)
 Config = Annotated[Path, typer.Argument(help="The configuration of the party (TOML).")]
@@ -41,11 +39,11 @@ def service_extra() -> Iterator[None]:
     except ModuleNotFoundError as error:
         missing = (error.name or "").partition(".")[0]
         if missing in EXTRA:
-            raise NotSupported(f"services need {missing}: install it with pip install 'tacit[service]'") from error
+            raise NotSupported(f"services need {missing}: install it with {install_hint('service')}") from error
         if missing.startswith("psycopg"):
-            raise NotSupported(f"this needs {missing}: install it with pip install 'tacit[postgres]'") from error
+            raise NotSupported(f"this needs {missing}: install it with {install_hint('postgres')}") from error
         if missing == "ray":
-            raise NotSupported("this needs ray: install it with pip install 'tacit[ray]'") from error
+            raise NotSupported(f"this needs ray: install it with {install_hint('ray')}") from error
         raise
 
 
@@ -178,7 +176,7 @@ def _dashboard(
 ) -> None:
     """Show a study while it runs: to operators, privacy officers and learners, and nobody's data to anybody."""
     with service_extra():
-        from tacit.service.dashboard.server import dashboard_party
+        from tacit.service.dashboard.app import dashboard_party
         from tacit.service.server import serve as run
 
         code = run(
@@ -206,6 +204,6 @@ def _enrol(
     """Put people on an enrolment list: prints one credential for each, which is kept nowhere else."""
     require_count("count", count, 1, MAX_ENROLLED)
     with service_extra():
-        lists: Any = importlib.import_module("tacit.service.tokens.enrolment").Enrolment
+        lists: Any = importlib.import_module("tacit.service.tokens.admission").Enrolment
         made = (lists(people) if people.exists() else lists.new(people)).enrol(count)
     print_json({"credentials": made}) if json else say("\n".join(made))

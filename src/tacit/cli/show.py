@@ -12,8 +12,6 @@ if TYPE_CHECKING:
     from tacit.runs.figures import Band, LogAxes
     from tacit.runs.result import Result
 
-__all__ = ["register"]
-
 
 def register(app: typer.Typer) -> None:
     """Add the commands."""

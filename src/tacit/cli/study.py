@@ -20,11 +20,8 @@ from tacit.cli.files import (
 )
 from tacit.errors import InvalidInput, require
 
-__all__ = ["register", "study"]
-
 study = typer.Typer(help="Learn from real people, stage by stage: the learner's side.", rich_markup_mode=None)
 Directory = Annotated[Path, typer.Argument(help="The directory of the study.")]
-DESIGN = "design.json"
 
 
 def register(app: typer.Typer) -> None:
@@ -114,11 +111,9 @@ def _new(
 
 def _begin(directory: Path, planned: Any, *, json: bool) -> None:
     """Make the study of a design, and say what it promises."""
-    from tacit.runs.signature import canonical
-    from tacit.study.study import Study
+    from tacit.study.study import DESIGN, Study
 
     made = Study.new(directory, planned)
-    write_bytes(directory / DESIGN, canonical(planned.to_dict()) + b"\n")
     if json:
         print_json({**made.status(), "design": planned.to_dict(), "certificate": made.certificate().to_dict()})
         return

@@ -8,13 +8,12 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 import typer
 
 from tacit.cli.common import AsJson, command_line, print_json, say
+from tacit.documents import vouched
 from tacit.errors import InvalidInput
 
 if TYPE_CHECKING:
     from tacit.runs.trial_result import People
     from tacit.types import Trust
-
-__all__ = ["register"]
 
 trials = typer.Typer(
     help="Private trials: a policy against the baseline, or its value, by fresh users.", rich_markup_mode=None
@@ -87,7 +86,7 @@ def _run(
     )
     if out is not None:
         with writing_to(out):
-            write_json(out, found.to_dict())
+            write_json(out, vouched(found.to_dict()))
     if json:
         print_json(found.to_dict())
         return
@@ -148,7 +147,7 @@ def _plan(
 ) -> None:
     """Plan a trial as a study of one stage, in which every device draws its person's arm."""
     from tacit.cli.files import write_bytes
-    from tacit.runs.signature import canonical
+    from tacit.documents import canonical
     from tacit.study.trial import plan_trial
 
     design = plan_trial(

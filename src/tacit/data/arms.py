@@ -18,8 +18,6 @@ from tacit.arrays import Floats
 from tacit.data.trajectories import Trajectories
 from tacit.errors import require, require_real
 
-__all__ = ["as_one_step", "require_bounds", "returns_of", "shares_of"]
-
 
 def require_bounds(bounds: Sequence[float]) -> tuple[float, float]:
     """The declared bounds of a return, the lower one first."""

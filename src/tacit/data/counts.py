@@ -22,8 +22,6 @@ from tacit.kernels import kernel, lean_kernel
 from tacit.policies import Policy
 from tacit.policies.tables import tables_of
 
-__all__ = ["ExactCounts", "ExactLosses", "count_trajectories", "flow_counts", "flow_groups", "join_counts", "take_in"]
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ExactCounts:

@@ -19,8 +19,6 @@ from tacit.environments.tabular import TabularMDP
 from tacit.kernels import kernel
 from tacit.lazy_jit import LazyJit
 
-__all__ = ["SparseTransitions", "sparse_transitions", "walk", "walk_in_python"]
-
 
 class SparseTransitions(NamedTuple):
     """A world as it is walked: the possible successors of every row (l, s, a), side by side."""

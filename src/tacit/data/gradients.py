@@ -33,21 +33,6 @@ from tacit.environments.dose_bandit import DoseBandit
 from tacit.errors import require
 from tacit.kernels import kernel
 
-__all__ = [
-    "Bounds",
-    "Clinic",
-    "Dosed",
-    "GradientSums",
-    "add_dose_gradients",
-    "add_gradients",
-    "begin_sums",
-    "draw_doses",
-    "draw_users",
-    "in_range",
-    "prepare_clinic",
-]
-
-
 ROUNDING = 1e-13  # far more than the inner products of unit scores can lose
 
 
@@ -309,7 +294,7 @@ def draw_doses(
         rewards[i] = 1.0 if generator.random() < math.exp(-0.5 * off * off) else 0.0
 
 
-class GaussianPolicies(Protocol):
+class _GaussianPolicies(Protocol):
     """What the gradient at a Gaussian policy depends on, beside its means; a clinic or a query."""
 
     @property
@@ -323,7 +308,7 @@ class GaussianPolicies(Protocol):
 @kernel
 def add_dose_gradients(
     bounds: Bounds,
-    clinic: GaussianPolicies,
+    clinic: _GaussianPolicies,
     means: Floats,
     states: Ints,
     actions: Floats,

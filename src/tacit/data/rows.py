@@ -7,8 +7,6 @@ from typing import NamedTuple
 
 from tacit.arrays import Floats, Ints
 
-__all__ = ["Row", "Rows"]
-
 
 class Row(NamedTuple):
     """One person."""

@@ -26,8 +26,6 @@ from tacit.environments.live import LiveWorld, scaled
 from tacit.errors import InvalidInput, require, require_count
 from tacit.policies import DeterministicPolicy, Policy
 
-__all__ = ["LiveCounts", "LiveTrajectories", "Measured", "Players", "count_live", "join_live"]
-
 WIDTH: Final = 250
 """How many environments of a vector environment step together."""
 MIN_VECTORIZED_USERS: Final = 32

@@ -23,23 +23,6 @@ from tacit.kernels import kernel, lean_kernel
 from tacit.lazy_jit import lazy_jit
 from tacit.policies import DeterministicPolicy, Policy
 
-__all__ = [
-    "LayeredWorld",
-    "LossUser",
-    "Trajectories",
-    "Trajectory",
-    "TrajectoryLike",
-    "Walked",
-    "World",
-    "alias_draw",
-    "alias_tables",
-    "prepare_layered",
-    "prepare_world",
-    "roll_out",
-    "walk",
-    "walk_layered",
-]
-
 
 class World(NamedTuple):
     """The sampler's arrays; the leading axis of the first three has length H, or 1 when the MDP is time-homogeneous."""
@@ -236,6 +219,27 @@ class LossUser(NamedTuple):
 
     def __repr__(self) -> str:
         return "LossUser()"  # never its contents
+
+
+class FeatureUsers(NamedTuple):
+    """Users with features: row x, action, reward; where all actions share one parameter, x is the action's row."""
+
+    x: Floats
+    """[n,d]: of length at most 1."""
+    actions: Ints
+    """[n]"""
+    rewards: Floats
+    """[n]: in [0, 1]."""
+    lots: Ints
+    """[n]: the action that a public lot gave each user before anything else; -1: the policy decided."""
+
+    @property
+    def users(self) -> int:
+        """How many they are."""
+        return len(self.actions)
+
+    def __repr__(self) -> str:
+        return f"FeatureUsers({len(self.actions)} users)"  # never what they did
 
 
 class LayeredWorld(NamedTuple):

@@ -27,8 +27,6 @@ from tacit.environments.layered_worlds import Adversary, LossTable, LossWorld
 from tacit.environments.registry import EnvironmentInfo, described, read_spec
 from tacit.errors import InvalidInput, require, require_count, require_real
 
-__all__ = ["ADVERSARIES", "list_adversaries", "make_adversary"]
-
 
 def iid(world: LossWorld, episodes: int) -> Adversary:
     """A coin with the world's mean losses: every episode alike."""

@@ -24,8 +24,6 @@ from tacit.errors import InvalidInput, NotSupported, UnknownName, require
 from tacit.policies import DeterministicPolicy, Policy, StochasticPolicy, uniform_policy
 from tacit.policies.named import NamedPolicy
 
-__all__ = ["BASELINES", "Table", "baseline_names", "baseline_policy", "baseline_table"]
-
 Table = tuple[Any, ...]
 """A policy as nested tuples, so that a configuration can be compared, hashed and kept."""
 ALWAYS: Final = "always "

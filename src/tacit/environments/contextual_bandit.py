@@ -11,8 +11,6 @@ import numpy as np
 from tacit.environments.tabular import TabularMDP
 from tacit.errors import require_count, require_real
 
-__all__ = ["contextual_bandit", "treatment_bandit"]
-
 MIN_CONTEXT = 0.5  # the rarest context is at least a third as frequent as the most frequent one
 MAX_CONTEXT = 1.5
 

@@ -25,18 +25,8 @@ import numpy as np
 from tacit.arrays import Ints
 from tacit.errors import InvalidInput, NotSupported, UnknownName, require, require_count, require_real
 
-__all__ = [
-    "Bins",
-    "Discretiser",
-    "Function",
-    "Numbers",
-    "Product",
-    "by_name",
-    "discretiser_from_dict",
-    "discretiser_of",
-    "tiles",
-]
-
+CARRIED: Final[dict[str, Callable[..., Any]]] = {}
+"""Functions by name that were handed over or came with a run: those of a script or notebook cannot be imported."""
 SHOWN: Final = 10_000
 """Discretisers with more states than this name them by their numbers only."""
 
@@ -334,6 +324,8 @@ def discretiser_of(space: gymnasium.Space[Any], what: str) -> Discretiser:
 
 def by_name(name: str) -> Callable[..., Any]:
     """The function that `package.module:function` names."""
+    if name in CARRIED:
+        return CARRIED[name]
     module, colon, attribute = str(name).partition(":")
     require(bool(colon and module and attribute), "a function must be named 'package.module:function'", name)
     try:
@@ -344,6 +336,11 @@ def by_name(name: str) -> Callable[..., Any]:
         raise InvalidInput(f"'{name}' must name a function that can be imported: {error}") from error
     require(callable(found), f"'{name}' must name a function", type(found).__name__)
     return found  # type: ignore[return-value]
+
+
+def carry(functions: Mapping[str, Callable[..., Any]]) -> None:
+    """Have these functions found by name in this process."""
+    CARRIED.update(functions)
 
 
 def _numbers(observation: Any) -> Sequence[Any]:

@@ -23,8 +23,6 @@ from tacit.arrays import Floats
 from tacit.environments.tabular import check_probabilities
 from tacit.errors import require, require_count, require_real
 
-__all__ = ["DoseBandit", "dose_bandit"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class DoseBandit:

@@ -17,8 +17,6 @@ from tacit.environments.live import LiveWorld, live, scaled
 from tacit.environments.tabular import TabularMDP
 from tacit.errors import require_count
 
-__all__ = ["estimate_model"]
-
 
 def estimate_model(environment: LiveWorld | str | Any, episodes: int, *, seed: int = 0, **choices: Any) -> TabularMDP:
     """A `TabularMDP` from episodes under uniformly random actions, marked as estimated; pooled over the steps.

@@ -32,8 +32,6 @@ import numpy as np
 
 from tacit.environments.tabular import TabularMDP
 
-__all__ = ["ev_charging"]
-
 LEVELS = 6
 KWH_PER_LEVEL = 12.0
 PRICES = {"night": 0.12, "day": 0.25, "peak": 0.45}

@@ -24,8 +24,6 @@ from tacit.arrays import Floats, Ints
 from tacit.environments.tabular import TabularMDP
 from tacit.errors import require, require_count, require_real
 
-__all__ = ["hard_tree"]
-
 
 def hard_tree(
     *, states: int = 15, actions: int = 3, horizon: int = 7, gap: float = 0.25, good_leaf: int = 0, good_action: int = 1

@@ -21,8 +21,6 @@ from tacit.arrays import Floats, Ints
 from tacit.environments.tabular import RewardKind, TabularMDP, check_probabilities, floats, frozen, names_of
 from tacit.errors import require
 
-__all__ = ["LayeredMDP"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class LayeredMDP:

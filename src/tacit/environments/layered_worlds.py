@@ -28,17 +28,6 @@ from tacit.environments.layered import LayeredMDP
 from tacit.environments.tabular import TabularMDP, floats, frozen
 from tacit.errors import InvalidInput, require, require_count, require_real
 
-__all__ = [
-    "Adversary",
-    "LossGame",
-    "LossTable",
-    "LossWorld",
-    "layered",
-    "layered_support",
-    "layered_trap",
-    "loss_world",
-]
-
 Block = Callable[[int, int, np.random.Generator], Floats]
 
 

@@ -15,22 +15,31 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 import gymnasium
 import numpy as np
+from gymnasium.envs.registration import EnvSpec
 
-from tacit.environments.discretise import Discretiser, discretiser_from_dict, discretiser_of
+from tacit.environments.discretise import Discretiser, Function, by_name, carry, discretiser_from_dict, discretiser_of
 from tacit.environments.live_presets import LivePreset
-from tacit.environments.live_sources import is_id, make_source, name_of, plain_options, preset_of, source_of, spec_of
+from tacit.environments.live_sources import (
+    is_id,
+    make_source,
+    name_of,
+    plain_options,
+    preset_of,
+    register_in_worker,
+    source_of,
+    spec_for_workers,
+    spec_of,
+)
 from tacit.errors import InvalidInput, NotSupported, require, require_count, require_real
 from tacit.memory import available_memory, require_free
 from tacit.policies import Policy, policy_from_dict, policy_to_dict
 from tacit.support import Support
-
-__all__ = ["EVALUATION", "LIVE_PREFIX", "LiveWorld", "live", "scaled"]
 
 LIVE_PREFIX: Final = "gymnasium:"
 """How a live world is named where environments are: `gymnasium:Blackjack-v1`."""
@@ -190,9 +199,14 @@ class LiveWorld:
         return replace(self, rounded=rounded, baseline=baseline)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # Through the description: a copy in another process makes its own environments.
+        # Through the description: a copy in another process makes its own environments. What that process could not
+        # find by name, functions of a script or notebook and ids that it registered, comes along.
         baseline = None if self.baseline is None else policy_to_dict(self.baseline)
-        return _rebuild, (self.to_dict(), self.rounded, baseline)
+        names = [self.source] if self.made_by_function else []
+        names += [self.discretiser.function] if isinstance(self.discretiser, Function) else []
+        carried = {name: by_name(name) for name in names if name.startswith("__main__:")}
+        spec = None if self.made_by_function else spec_for_workers(self.source)
+        return _rebuild, (self.to_dict(), self.rounded, baseline, carried, spec)
 
     def __repr__(self) -> str:
         sizes = f"states={self.num_states}, actions={self.num_actions}, horizon={self.horizon}"
@@ -263,7 +277,9 @@ def live(
         source, by_function = name_of(environment), True
     else:
         raise InvalidInput(f"a live world must be an id, an environment or a function, got {environment!r}")
-    known = preset_of(source)
+    known, bounds = preset_of(source), rewards
+    pair = bounds is None or (isinstance(bounds, Sequence) and not isinstance(bounds, str) and len(bounds) == 2)
+    require(pair, "rewards must be the public bounds (low, high) of one decision's reward", bounds)
     return _build(
         source=source,
         by_function=by_function,
@@ -365,7 +381,15 @@ def _at_every_step(row: tuple[int, ...], H: int, S: int, A: int) -> tuple[tuple[
     return (padded,) * H
 
 
-def _rebuild(plain: dict[str, Any], rounded: bool, baseline: dict[str, Any] | None) -> LiveWorld:
+def _rebuild(
+    plain: dict[str, Any],
+    rounded: bool,
+    baseline: dict[str, Any] | None,
+    carried: Mapping[str, Callable[..., Any]],
+    spec: EnvSpec | None,
+) -> LiveWorld:
+    carry(carried)
+    register_in_worker(spec)
     policy: Any = None if baseline is None else policy_from_dict(baseline)
     return LiveWorld.from_dict(plain).for_run(rounded=rounded, baseline=policy)
 

@@ -19,8 +19,6 @@ from typing import Final
 
 from tacit.environments.discretise import Bins, Discretiser, Numbers, tiles
 
-__all__ = ["PRESETS", "LivePreset"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LivePreset:

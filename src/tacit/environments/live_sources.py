@@ -9,24 +9,21 @@ from __future__ import annotations
 import importlib
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from dataclasses import replace
 from typing import Any
 
 import gymnasium
+from gymnasium.envs.registration import EnvSpec
 
-from tacit.environments.discretise import by_name
+from tacit.environments.discretise import by_name, carry
 from tacit.environments.live_presets import PRESETS, LivePreset
 from tacit.errors import InvalidInput, NotSupported, UnknownName, require
-
-__all__ = ["is_id", "make_source", "name_of", "plain_options", "preset_of", "source_of", "spec_of"]
-
-_HANDED: dict[str, Callable[..., Any]] = {}
-"""Functions that were handed over in this process, by name: those of a prompt cannot be imported."""
 
 
 def make_source(source: str, options: dict[str, Any], *, by_function: bool) -> gymnasium.Env[Any, Any]:
     """A fresh environment."""
     if by_function:
-        maker = _HANDED[source] if source in _HANDED else by_name(source)
+        maker = by_name(source)
         try:
             made = maker(**options)
         except Exception as error:
@@ -97,8 +94,22 @@ def name_of(maker: Callable[..., Any]) -> str:
         raise InvalidInput(
             "a function that makes environments must have a name that can be imported, got a nameless one"
         )
-    _HANDED[f"{module}:{name}"] = maker
+    carry({f"{module}:{name}": maker})
     return f"{module}:{name}"
+
+
+def spec_for_workers(source: str) -> EnvSpec | None:
+    """The registration of an id, for processes that did not run the script or notebook which registered it."""
+    spec = gymnasium.registry.get(source)
+    if spec is not None and isinstance(spec.entry_point, str) and spec.entry_point.startswith("__main__:"):
+        return replace(spec, entry_point=by_name(spec.entry_point))
+    return spec
+
+
+def register_in_worker(spec: EnvSpec | None) -> None:
+    """Register an id as `spec_for_workers` found it, unless it is known here."""
+    if spec is not None:
+        gymnasium.registry.setdefault(spec.id, spec)
 
 
 def is_id(source: str) -> bool:

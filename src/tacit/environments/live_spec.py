@@ -10,8 +10,6 @@ from tacit.environments.live import EVALUATION, LIVE_PREFIX, LiveWorld, live
 from tacit.environments.live_sources import preset_of
 from tacit.errors import InvalidInput, UnknownName, require
 
-__all__ = ["live_from_spec"]
-
 SPEC_OPTIONS: Final = (
     "horizon",
     "repeat",

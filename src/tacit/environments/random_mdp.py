@@ -17,8 +17,6 @@ import numpy as np
 from tacit.environments.tabular import RewardKind, TabularMDP
 from tacit.errors import require_count, require_real
 
-__all__ = ["random_mdp"]
-
 CONCENTRATION = 0.1
 REWARD_PROBABILITY = 0.5
 

@@ -32,19 +32,6 @@ from tacit.errors import InvalidInput, UnknownName
 from tacit.memory import available_memory, require_free
 from tacit.plugins import named
 
-__all__ = [
-    "ENVIRONMENTS",
-    "Environment",
-    "EnvironmentInfo",
-    "described",
-    "list_environments",
-    "list_live",
-    "make",
-    "make_environment",
-    "make_layered",
-    "read_spec",
-]
-
 Environment = TabularMDP | LossWorld | DoseBandit | LiveWorld
 Built = TypeVar("Built")
 Values = dict[str, Any]

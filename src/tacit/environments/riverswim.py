@@ -21,8 +21,6 @@ from tacit.environments.tabular import TabularMDP
 from tacit.errors import require_count
 from tacit.support import Support
 
-__all__ = ["riverswim"]
-
 LEFT, RIGHT = 0, 1
 LEFT_REWARD = 0.005
 

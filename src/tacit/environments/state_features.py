@@ -24,8 +24,6 @@ from tacit.errors import UnknownName, require
 from tacit.policies import AnyPolicy, DeterministicPolicy, StochasticPolicy, tabular
 from tacit.support import Support
 
-__all__ = ["SeenMDP", "lifted", "seen_through"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class SeenMDP:

@@ -12,7 +12,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Literal, NoReturn, final, get_args
+from typing import TYPE_CHECKING, Any, Final, Literal, NoReturn, final, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -24,22 +24,15 @@ from tacit.support import Support
 if TYPE_CHECKING:
     import gymnasium
 
-__all__ = [
-    "RewardKind",
-    "TabularMDP",
-    "check_probabilities",
-    "check_rewards",
-    "feature_map",
-    "floats",
-    "frozen",
-    "names_of",
-]
-
 RewardKind = Literal["bernoulli", "deterministic"]
 """How a reward is drawn from its mean: a coin in {0, 1}, or the mean itself."""
 
 # A row of probabilities may miss 1 by what adding up a few thousand rounded floats can cost, and by no more.
 ROW_SUM_TOLERANCE = 1e-9
+
+
+MAX_HORIZON: Final = 1_000_000
+"""Tables over all steps are made for a run; longer episodes are refused before anything is computed."""
 
 
 @final
@@ -134,7 +127,7 @@ class TabularMDP:
         support: Support | None = None,
         features: Mapping[str, Sequence[int]] | None = None,
     ) -> None:
-        H = require_count("horizon", horizon)
+        H = require_count("horizon", horizon, most=MAX_HORIZON)
         kinds = get_args(RewardKind)
         require(reward_kind in kinds, f"reward_kind must be one of {', '.join(kinds)}", given=reward_kind)
         stage_P, stage_r = _stages("P", P, 4, H), _stages("r", r, 3, H)  # [1 or H, S, A, S'], [1 or H, S, A]

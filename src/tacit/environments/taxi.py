@@ -13,8 +13,6 @@ from tacit.environments.tabular import TabularMDP
 from tacit.errors import require_count
 from tacit.support import Support
 
-__all__ = ["taxi"]
-
 IN_TAXI = 4
 """The place of a passenger who is in the taxi."""
 PLACES = 4

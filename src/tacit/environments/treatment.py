@@ -66,9 +66,6 @@ from tacit.environments.tabular import TabularMDP
 from tacit.errors import require_count
 from tacit.support import Support
 
-__all__ = ["ladder", "recommender", "treatment"]
-
-
 ILLNESS = {"remission": 0.95, "mild": 0.75, "moderate": 0.45, "severe": 0.15}
 SIDE_EFFECTS = {"none": 1.0, "tolerable": 0.85, "serious": 0.45}
 STOPPED_WELL_BEING = 0.20

@@ -29,8 +29,6 @@ from typing import Final
 
 from tacit.types import Calibration, Constants, Trust
 
-__all__ = ["AUTO", "Choice", "Situation", "choose_learner"]
-
 AUTO: Final = "auto"
 """What stands for the rule wherever a learner is named."""
 FEWEST: Final = 40

@@ -25,8 +25,6 @@ from tacit.planning.valid_bands import (
 from tacit.planning.weighted_rows import row_weights
 from tacit.released.counts import CountShape
 
-__all__ = ["BETA", "KeepsBatches", "KeptBatches", "confidence_of", "evidence_of", "interval_in", "value_interval"]
-
 BETA: Final = 0.05
 """The probability with which V* may leave a band, ever, in the whole run."""
 VISITS: Final = (0.1, 1.0, 10.0)

@@ -49,8 +49,6 @@ from tacit.protocol import Constants, Plan, PrivateStatistics
 from tacit.released.batches import BatchNoise, BatchQuery, PlannedBatch
 from tacit.released.counts import CountShape, CountStatistics
 
-__all__ = ["BUCB", "BUCBBelief"]
-
 POLICIES: Final = 32
 """How many optimistic policies share a batch."""
 GROWTH: Final = 1.25

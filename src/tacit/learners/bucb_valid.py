@@ -22,9 +22,6 @@ from tacit.protocol import Constants, Plan, PrivateStatistics
 from tacit.released.batches import BatchQuery
 from tacit.released.counts import CountStatistics
 
-__all__ = ["BandBelief", "ValidBUCB"]
-
-
 GROWTH: Final = 2.0
 """How much larger than the one before a batch is: fewer batches carry less noise, and bands weigh little else."""
 

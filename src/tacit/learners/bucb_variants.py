@@ -12,8 +12,6 @@ from tacit.learners.bucb_valid import ValidBUCB
 from tacit.learners.contract import StageRequest
 from tacit.learners.tested_bucb import TestedBUCB
 
-__all__ = ["make_bucb", "make_sdp_bucb"]
-
 
 def make_bucb(request: StageRequest) -> BUCB:
     """The learner that a request amounts to."""

@@ -33,8 +33,6 @@ from tacit.protocol import Constants, Plan, PrivateStatistics
 from tacit.released.batches import BatchQuery
 from tacit.released.counts import CountShape, CountStatistics
 
-__all__ = ["Conservative", "ConservativeBelief", "make_conservative", "tail_of_bits"]
-
 MAX_FIRST: Final = 0.1
 """The share of the users who play the baseline before anybody explores, at most."""
 CANDIDATE_MARGIN: Final = 0.0025

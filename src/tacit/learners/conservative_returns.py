@@ -27,8 +27,6 @@ from tacit.policies import AnyPolicy, DeterministicPolicy, Policy
 from tacit.protocol import Constants, Plan, PrivateStatistics
 from tacit.released.returns import ReturnQuery, ReturnStatistics
 
-__all__ = ["ConservativeReturns", "ReturnsBelief", "make_conservative_returns"]
-
 MAX_FIRST: Final = 0.1
 """The share of the users who play the baseline before anybody explores, at most."""
 MAX_CANDIDATES: Final = 20

@@ -36,21 +36,6 @@ from tacit.released.counts import CountShape
 from tacit.released.precision import CountPrecision, Sampling, SumPrecision
 from tacit.released.printed_radii import PrintedRadii
 
-__all__ = [
-    "DEFAULT_CONSTANTS",
-    "CountRequest",
-    "KernelLearner",
-    "PlanningLearner",
-    "StageRequest",
-    "ask_nothing",
-    "own_widths",
-    "plan_nothing",
-    "practical_z",
-    "require_over_support",
-    "require_widths",
-    "statistics_of",
-]
-
 Belief = TypeVar("Belief")
 Asked = TypeVar("Asked", bound=Query)
 Statistics = TypeVar("Statistics")

@@ -22,8 +22,6 @@ from tacit.learners.dp_pg import add_barrier, learn_baseline
 from tacit.learners.gradient import GradientBelief, GradientParameters
 from tacit.released.gradients import GradientStatistics
 
-__all__ = ["natural_ascend", "naturalise", "solve_linear"]
-
 
 @kernel
 def natural_ascend(parameters: GradientParameters, belief: GradientBelief, released: GradientStatistics) -> None:

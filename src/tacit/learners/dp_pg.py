@@ -19,8 +19,6 @@ from tacit.kernels import kernel
 from tacit.learners.gradient import GradientBelief, GradientParameters
 from tacit.released.gradients import GradientStatistics
 
-__all__ = ["add_barrier", "ascend", "learn_baseline"]
-
 
 @kernel
 def ascend(parameters: GradientParameters, belief: GradientBelief, released: GradientStatistics) -> None:

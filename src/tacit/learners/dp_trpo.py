@@ -29,8 +29,6 @@ from tacit.learners.dp_pg import add_barrier, learn_baseline
 from tacit.learners.gradient import GradientBelief, GradientParameters
 from tacit.released.gradients import GradientStatistics
 
-__all__ = ["divergence", "trust_ascend"]
-
 HALVINGS = 60
 """After so many the step is shorter than rounding; the policy then stays where it is."""
 

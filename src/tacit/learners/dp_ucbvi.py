@@ -50,8 +50,6 @@ from tacit.released.precision import (
     precision_log_term,
 )
 
-__all__ = ["DPUCBVI", "Rows", "make_dp_ucbvi"]
-
 Rows = Literal["projected", "kept"]
 """Rows of the practical rule: by the closed form on their best total, or cells above half a deviation as in UCBVI."""
 

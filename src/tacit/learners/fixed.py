@@ -14,8 +14,6 @@ from tacit.policies import Policy
 from tacit.protocol import Constants, Plan, PrivateStatistics, Totals
 from tacit.released.counts import CountShape, CountStatistics
 
-__all__ = ["FixedPolicy", "make_fixed"]
-
 
 class FixedPolicy(PlanningLearner[None, Totals]):
     """Everybody follows the same given policy."""

@@ -26,15 +26,6 @@ from tacit.protocol import Totals
 from tacit.released.counts import CountShape, CountStatistics
 from tacit.released.precision import CountPrecision, exact_counts, precision_log_term
 
-__all__ = [
-    "FixedBonusBelief",
-    "FixedBonusLearner",
-    "FixedBonusParameters",
-    "fixed_bonus_parameters",
-    "is_news",
-    "plan_with_fixed_bonus",
-]
-
 
 class FixedBonusParameters(NamedTuple):
     """Public constants of the learner."""

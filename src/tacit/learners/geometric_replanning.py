@@ -22,8 +22,6 @@ from tacit.learners.contract import CountRequest, KernelLearner, PlanningLearner
 from tacit.protocol import TOTALS, Constants, Learner, Plan, PrivateStatistics, Totals
 from tacit.released.counts import CountShape, CountStatistics
 
-__all__ = ["LAG", "RareBelief", "RarelyReplanned", "rare_schedule", "replanned_rarely"]
-
 Make: TypeAlias = Callable[[CountRequest], Learner[Any, Totals, CountStatistics]]
 
 LAG: Final = 200

@@ -24,17 +24,6 @@ from tacit.policies.softmax import softmax_table
 from tacit.protocol import Constants, Kernel, LearnerKernels, Plan, Query, copy_state
 from tacit.released.gradients import DoseQuery, GradientShape, GradientStatistics, SoftmaxQuery
 
-__all__ = [
-    "DoseLearner",
-    "GradientBelief",
-    "GradientLearner",
-    "GradientParameters",
-    "GradientRequest",
-    "SoftmaxLearner",
-    "make_gradient",
-    "plan_gradient",
-]
-
 Asked = TypeVar("Asked", bound=Query)
 
 

@@ -18,8 +18,6 @@ import math
 
 from tacit.errors import require_count, require_real
 
-__all__ = ["noise_term", "theory_barrier", "theory_batch", "theory_smoothness", "theory_step"]
-
 
 def theory_batch(users: int, dimension: int, epsilon: float) -> int:
     """The batch size m = (N d)^(1/3) / ε^(2/3), as a number of users (Thm. 2 and Lemma 7).

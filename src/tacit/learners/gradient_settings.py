@@ -9,8 +9,6 @@ from typing import Final, Literal
 
 from tacit.errors import InvalidInput, NotSupported, require, require_count, require_real
 
-__all__ = ["COMMON", "GradientSettings", "read_settings"]
-
 PolicyKind = Literal["softmax", "linear", "gaussian", "neural"]
 
 COMMON: Final[Mapping[str, tuple[str, ...]]] = {

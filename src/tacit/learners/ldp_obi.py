@@ -41,8 +41,6 @@ from tacit.released.counts import CountShape, CountStatistics
 from tacit.released.precision import CELL, REWARD, ROW, VISIT, SumPrecision, sum_radius
 from tacit.released.printed_radii import PrintedRadii, printed_radius
 
-__all__ = ["LDPOBI", "TUNING", "make_ldp_obi"]
-
 ALPHA: Final = 2.0
 FAILURE_PROB: Final = 0.05
 TUNING: Final = ("alpha", "failure_prob")

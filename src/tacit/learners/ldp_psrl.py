@@ -43,8 +43,6 @@ from tacit.protocol import LearnerKernels, Totals
 from tacit.released.counts import CountShape, CountStatistics
 from tacit.released.precision import CELL, REWARD, VISIT, Sampling, SumPrecision, everything_sent
 
-__all__ = ["LDPPSRL", "CountPrior", "make_ldp_psrl", "printed_prior", "uses_squares"]
-
 CountPrior = Literal["printed", "noise-aware"]
 FLOOR = 1.0
 """Posterior parameters never fall below this."""

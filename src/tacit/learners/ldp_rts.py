@@ -32,8 +32,6 @@ from tacit.protocol import Constants, Plan, PrivateStatistics
 from tacit.released.counts import CountShape
 from tacit.released.returns import BitNoise, ReturnQuery, ReturnStatistics
 
-__all__ = ["LDPRTS", "RTSBelief", "ReturnRequest", "make_ldp_rts"]
-
 DRAWS: Final = 50
 """Policies that share a batch."""
 BATCHES: Final = 80

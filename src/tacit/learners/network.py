@@ -28,8 +28,6 @@ from tacit.policies.network import first_weights, network_table, network_tangent
 from tacit.protocol import Kernel
 from tacit.released.gradients import GradientStatistics, SoftmaxQuery
 
-__all__ = ["NetworkBelief", "NetworkLearner", "NetworkParameters", "make_network"]
-
 HALVINGS = 60
 """After so many the step is shorter than rounding; the policy then stays where it is."""
 

@@ -46,8 +46,6 @@ from tacit.released.precision import (
     precision_log_term,
 )
 
-__all__ = ["PrivateUCBPO", "RarelyImproved", "make_private_ucb_po"]
-
 HOEFFDING, PRACTICAL = 0, 1
 
 

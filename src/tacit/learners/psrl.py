@@ -23,8 +23,6 @@ from tacit.planning.public_rows import PublicRows, can_follow, public_rows
 from tacit.protocol import LearnerKernels, Totals
 from tacit.released.counts import CountShape, CountStatistics
 
-__all__ = ["PSRL", "RewardPosterior", "beta_draw", "make_psrl", "normal_gamma_draw"]
-
 RewardPosterior = Literal["beta", "normal-gamma"]
 
 

@@ -32,8 +32,6 @@ from tacit.protocol import LearnerKernels
 from tacit.released.counts import CountStatistics
 from tacit.released.precision import now_radius
 
-__all__ = ["PUCB"]
-
 
 @lean_kernel
 def update(parameters: FixedBonusParameters, belief: FixedBonusBelief, released: CountStatistics) -> None:

@@ -17,16 +17,6 @@ from tacit.errors import InvalidInput, require_count
 from tacit.policies import DeterministicPolicy
 from tacit.released.counts import CountShape
 
-__all__ = [
-    "backward_geometric",
-    "exploration_budget",
-    "given_stages",
-    "grouped",
-    "growing_batches",
-    "least_stage",
-    "split_evenly",
-]
-
 EXPLORE_SHARE: Final = 0.35
 """The largest share of users that explores; the rest is the last stage, which exploits and releases nothing."""
 LONG_RUN: Final = 16.0

@@ -44,8 +44,6 @@ from tacit.protocol import Constants, Plan, PrivateStatistics
 from tacit.released.batches import BatchNoise, BatchQuery, PlannedBatch
 from tacit.released.counts import CountShape, CountStatistics
 
-__all__ = ["SDPPE", "Rules", "SDPPEBelief", "Step", "Variant", "make_sdp_pe", "stage_lengths", "xi"]
-
 Variant = Literal["2024", "2025"]
 
 C_1: Final = 6.0

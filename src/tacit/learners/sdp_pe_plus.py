@@ -32,8 +32,6 @@ from tacit.protocol import Constants, Plan, PrivateStatistics
 from tacit.released.batches import BatchNoise, BatchQuery, PlannedBatch
 from tacit.released.counts import CountShape, CountStatistics
 
-__all__ = ["SDPPEPlus", "StageBelief", "inverse_variance_weights"]
-
 TOLERANCE: Final = 0.1
 """Coverage is within this share of the optimum."""
 EVERYTHING: Final = BatchQuery(layer=None, failure_prob=None)

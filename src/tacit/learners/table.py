@@ -46,8 +46,6 @@ from tacit.released.gradients import SoftmaxQuery
 from tacit.released.losses import LossQuery
 from tacit.released.returns import ReturnQuery
 
-__all__ = ["LEARNERS", "LearnerRow", "LossFacts", "learner_row", "make_learner"]
-
 Options = Mapping[str, tuple[str, ...]]
 
 

@@ -26,8 +26,6 @@ import numpy as np
 from tacit.arrays import Floats
 from tacit.learners.bucb import BUCB, BUCBBelief
 
-__all__ = ["TestedBUCB", "excess"]
-
 REFUSED: Final = 4.0
 """How many standard deviations above its mean the statistic must be."""
 KNOWN: Final = 3.0

@@ -22,8 +22,6 @@ from tacit.planning.transition_intervals import known_intervals, practical_inter
 from tacit.released.losses import LossStatistics
 from tacit.released.precision import CountPrecision, now_radius
 
-__all__ = ["SetBelief", "SetParameters", "begin_set", "precision_now", "set_parameters", "update_set", "widths_used"]
-
 
 class SetParameters(NamedTuple):
     """Everything that decides the set, all public."""

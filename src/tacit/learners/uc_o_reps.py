@@ -32,9 +32,6 @@ from tacit.planning.entropy_flow import EntropyWork, entropy_work, solve_entropy
 from tacit.planning.flow_report import REPORT_SIZE
 from tacit.released.losses import LossStatistics
 
-__all__ = ["EntropyBelief", "EntropyParameters", "begin_entropy", "uc_o_reps", "update_uc_o_reps"]
-
-
 PRACTICAL = {"eta": 3.0}
 
 

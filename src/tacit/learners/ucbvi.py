@@ -32,8 +32,6 @@ from tacit.protocol import Constants, LearnerKernels, Totals
 from tacit.released.counts import CountShape, CountStatistics
 from tacit.released.precision import Sampling, everything_sent
 
-__all__ = ["UCBVI", "Bonus", "make_ucbvi", "practical_ucbvi"]
-
 Bonus = Literal["hoeffding", "bernstein"]
 HOEFFDING, BERNSTEIN, PRACTICAL = 0, 1, 2
 N, N_LAST, REWARD, BONUS, BONUS_LAST, SEEN = range(6)

@@ -46,9 +46,6 @@ from tacit.planning.flow_report import REPORT_SIZE
 from tacit.planning.layered import LayeredGeometry, UpperWork, bound_occupancy, upper_work
 from tacit.released.losses import LossStatistics
 
-__all__ = ["BarrierBelief", "BarrierParameters", "uob_lbps", "update_uob_lbps"]
-
-
 PRACTICAL = {"eta": 3.0}
 MIN_UPPER = 1e-150
 MIN_KNOWN = 1e-9

@@ -34,9 +34,6 @@ from tacit.planning.entropy_flow import EntropyWork, solve_entropy_flow
 from tacit.planning.layered import UpperWork, bound_occupancy, upper_work
 from tacit.released.losses import LossStatistics
 
-__all__ = ["ExploringBelief", "ExploringParameters", "uob_reps", "update_uob_reps"]
-
-
 PRACTICAL = {"eta": 3.0}
 MIN_OCCUPANCY = 1e-300
 

@@ -26,8 +26,6 @@ from tacit.noise.support_index import places_of, taken
 from tacit.noise.user_vector import message_parts, user_vector
 from tacit.randomness import SecureNoise, SimulationNoise
 
-__all__ = ["Additive", "Amount", "WholeMessage", "additive_encoder", "lattice_encoder"]
-
 
 class Amount(NamedTuple):
     """What an additive encoder needs to know."""

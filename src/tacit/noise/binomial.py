@@ -28,8 +28,6 @@ from tacit.errors import NotSupported, require, require_count, require_real
 from tacit.noise.protocol import require_failure_prob, require_simulation
 from tacit.randomness import SimulationNoise
 
-__all__ = ["Binomial", "binomial_tail", "paper_binomial", "paper_threshold"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Binomial:

@@ -36,9 +36,6 @@ from tacit.noise.additive import Additive, Amount, additive_encoder
 from tacit.noise.protocol import Shape, require_failure_prob, require_no_squares, require_simulation
 from tacit.randomness import SecureNoise, SimulationNoise
 
-__all__ = ["Bounded", "paper_bounded_limit"]
-
-
 NORMAL_APPROX_FROM: Final = 1000
 """From so many users on a sum of bounded noises is drawn as a normal variable."""
 

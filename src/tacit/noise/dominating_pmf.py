@@ -20,8 +20,6 @@ from scipy.special import betainc, ndtr
 from tacit.arrays import Floats
 from tacit.errors import require, require_real
 
-__all__ = ["DominatingPMF", "at_least", "binomial_above", "gaussian_law", "half_bits_laws", "upper_law"]
-
 REACH = 7.75
 """Standard deviations of a grid to both sides: a Gaussian leaves them with probability 1e-14."""
 ROUNDING = 1e-6

@@ -37,9 +37,6 @@ from tacit.noise.exact import discrete_gaussian
 from tacit.noise.protocol import Shape, require_failure_prob, require_no_squares, require_simulation, require_whole
 from tacit.randomness import SecureNoise, SimulationNoise
 
-__all__ = ["Gaussian", "paper_gaussian_sigma"]
-
-
 # Beyond this the discrete twin is not enumerated: its variance is σ² to the last digit, its radius is sub-Gaussian.
 _LARGE = 1e5
 

@@ -31,26 +31,6 @@ from tacit.kernels import kernel, lean_kernel
 from tacit.noise.protocol import Counts, EncoderParameters, Encoding, Shape
 from tacit.noise.support_index import places_of, slot_places, true_category
 
-__all__ = [
-    "Bits",
-    "clipped_index",
-    "clipped_reward",
-    "exact_vector",
-    "flattened",
-    "held_slots",
-    "hot_cells",
-    "outcome_cell",
-    "rounded_rewards",
-    "rounded_vector",
-    "send_bits",
-    "slot_bits",
-    "slot_cells",
-    "slot_counts",
-    "slot_sender",
-    "transition_cell",
-    "transition_cells",
-]
-
 
 @kernel
 def clipped_index(index: int, size: int) -> int:

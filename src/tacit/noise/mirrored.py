@@ -31,8 +31,6 @@ from tacit.noise.binomial import Binomial
 from tacit.noise.protocol import require_failure_prob, require_simulation
 from tacit.randomness import SimulationNoise
 
-__all__ = ["Mirrored"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mirrored:

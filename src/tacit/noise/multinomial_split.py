@@ -18,8 +18,6 @@ from tacit.kernels import kernel
 from tacit.noise.layout import held_slots
 from tacit.noise.protocol import Counts
 
-__all__ = ["CELLS", "dealt_slots", "shared_slots"]
-
 CELLS: Final = 10_000
 """Models with fewer cells H S² A are small: there the groups of senders share the decks."""
 USERS_PER_ROW: Final = 50

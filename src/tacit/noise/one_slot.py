@@ -46,9 +46,6 @@ from tacit.noise.protocol import (
 from tacit.noise.support_index import category_counts, excludes_something, gathered, slots_of
 from tacit.randomness import SecureNoise, SimulationNoise
 
-__all__ = ["OneSlot", "bit_ratio", "calibrated_slot", "feeding_slots", "one_slot_encoder"]
-
-
 SlotT = TypeVar("SlotT", bound="OneSlot")
 
 

@@ -24,22 +24,6 @@ from tacit.errors import InvalidInput, NotSupported, require, require_real
 from tacit.randomness import SimulationNoise
 from tacit.support import Support
 
-__all__ = [
-    "Counts",
-    "EncoderParameters",
-    "Encoding",
-    "Mechanism",
-    "Randomizer",
-    "Shape",
-    "missing_members",
-    "require_failure_prob",
-    "require_no_squares",
-    "require_randomizer",
-    "require_simulation",
-    "require_whole",
-]
-
-
 Encoding = Literal["families", "complement", "squares"]
 """What a message holds beside transitions: R and N, R and N - R, or R, N and squares (`privatizers.statistics`)."""
 

@@ -52,8 +52,6 @@ from tacit.noise.protocol import (
 from tacit.noise.support_index import category_counts, gathered, slots_of
 from tacit.randomness import SimulationNoise
 
-__all__ = ["RandomizedResponse", "debiasing_variance", "flip_probability", "paper_response_epsilon", "private_keep"]
-
 MIN_PROBABILITY = 2.0**-53
 """The least probability that a comparison with a seeded uniform number can have."""
 

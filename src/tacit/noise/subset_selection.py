@@ -40,8 +40,6 @@ from tacit.noise.randomized_response import MIN_PROBABILITY, private_keep
 from tacit.noise.support_index import places_of, slots_of
 from tacit.randomness import SecureNoise, SimulationNoise
 
-__all__ = ["SubsetSelection", "add_subset", "best_size"]
-
 
 class Subset(NamedTuple):
     """How the subset of one slot is drawn and de-biased."""

@@ -27,20 +27,6 @@ from tacit.kernels import lean_kernel
 from tacit.noise.protocol import Encoding, Shape
 from tacit.support import Support, released_cells
 
-__all__ = [
-    "EVERYTHING",
-    "SupportIndex",
-    "category_counts",
-    "excludes_something",
-    "gathered",
-    "places_of",
-    "position_of",
-    "slot_places",
-    "slots_of",
-    "taken",
-    "true_category",
-]
-
 
 class SupportIndex(NamedTuple):
     """The counters of a declared support, for kernels; everything in it is public."""

@@ -27,18 +27,6 @@ from tacit.noise.subset_selection import SubsetSelection
 from tacit.noise.unary_encoding import UnaryEncoding
 from tacit.plugins import named
 
-__all__ = [
-    "MECHANISMS",
-    "Choice",
-    "Row",
-    "counter_named",
-    "known_names",
-    "mechanism_row",
-    "names_of",
-    "randomizer_named",
-    "read_mechanism",
-]
-
 Where = Literal["central", "shuffle", "local"]
 
 

@@ -36,8 +36,6 @@ from tacit.noise.randomized_response import MIN_PROBABILITY, debiasing_variance,
 from tacit.noise.support_index import slots_of
 from tacit.randomness import SecureNoise, SimulationNoise
 
-__all__ = ["UnaryEncoding"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UnaryEncoding(OneSlot):

@@ -17,8 +17,6 @@ from tacit.noise.layout import (
 from tacit.noise.protocol import EncoderParameters
 from tacit.noise.support_index import SupportIndex, position_of
 
-__all__ = ["message_parts", "placed_vector", "user_vector"]
-
 
 @lean_kernel
 def message_parts(parameters: EncoderParameters, message: Floats, horizon: int) -> tuple[int, int]:

@@ -19,8 +19,6 @@ from typing import Any, Final
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-__all__ = ["ASSETS", "SERVED_POLICY", "asset", "content_policy", "render", "render_served"]
-
 STYLES: Final = ("static/page.css",)
 CURVE_STYLES: Final = ("vendor/uPlot.min.css",)
 CURVE_SCRIPTS: Final = ("vendor/uPlot.iife.min.js", "static/curves.js")

@@ -16,8 +16,6 @@ from tacit.errors import require, require_real
 from tacit.noise.dominating_pmf import DominatingPMF, binomial_above
 from tacit.released.arms import ArmNoise, ArmStatistics
 
-__all__ = ["ArmInterval", "Verdict", "interval_of", "mean_set", "power_of", "verdict_of", "wrong_verdict"]
-
 Verdict: TypeAlias = Literal["better", "worse", "not shown"]
 
 NUISANCE: Final = 0.05

@@ -16,20 +16,6 @@ from tacit.planning.barrier_row import split_flow
 from tacit.planning.flow_report import solve_layers
 from tacit.planning.layered import LayeredGeometry
 
-__all__ = [
-    "FLOOR",
-    "BarrierWork",
-    "barrier_work",
-    "evaluate",
-    "level",
-    "move",
-    "newton_step",
-    "price_costs",
-    "residuals",
-    "start",
-]
-
-
 FLOOR = 1e-150  # of q_k; hits are counted
 
 

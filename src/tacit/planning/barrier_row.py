@@ -21,8 +21,6 @@ import math
 from tacit.arrays import Flags, Floats
 from tacit.kernels import lean_kernel
 
-__all__ = ["split_flow"]
-
 SLACK = 1e-15  # sums of interval ends are exact up to this
 MAX_STEPS = 200
 TOO_LARGE = math.inf

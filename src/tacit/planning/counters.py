@@ -17,8 +17,6 @@ from tacit.planning.flow_projection import FlowCounts, Kept, SparseFlow, kept_va
 from tacit.released.counts import CountShape, CountStatistics
 from tacit.support import Support
 
-__all__ = ["Counters", "Successors", "counters_of", "successors_of"]
-
 
 class Successors(NamedTuple):
     """The states that can follow a row i: to[at[i] : at[i+1]], or all of them where both are None."""

@@ -34,9 +34,6 @@ from tacit.arrays import Floats
 from tacit.kernels import kernel
 from tacit.planning.dynamic import linear_values, occupancy
 
-__all__ = ["Coverage", "blend", "cover", "inner", "linear_maximum", "policy_of", "two_point"]
-
-
 SLACK = 1e-12
 """Relative gain below which nothing lies above the segment, and by which rounding may miss the constraint."""
 MAX_PROGRAMS = 200

@@ -13,17 +13,6 @@ from tacit.arrays import Floats, Ints
 from tacit.kernels import inlined, kernel, lean_kernel
 from tacit.lazy_jit import lazy_jit
 
-__all__ = [
-    "backward_induction",
-    "break_ties",
-    "evaluate_deterministic",
-    "evaluate_stochastic",
-    "linear_values",
-    "occupancy",
-    "solve",
-    "value_of",
-]
-
 
 @kernel
 def backward_induction(P: Floats, r: Floats, horizon: int) -> tuple[Floats, Floats, Ints]:

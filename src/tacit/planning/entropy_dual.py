@@ -30,9 +30,6 @@ from tacit.arrays import Flags, Floats
 from tacit.kernels import lean_kernel
 from tacit.planning.layered import LayeredGeometry
 
-__all__ = ["EntropyWork", "cold_start", "entropy_work", "evaluate", "fill", "jacobian", "residuals"]
-
-
 SLACK = 1e-15  # sums of interval ends are exact up to this
 MIN_TOTAL = 1e-100  # of exponentials that are left over; below, they are anchored anew
 TINY = 1e-200  # below, flows are computed in logarithms

@@ -24,8 +24,6 @@ import numpy as np
 from tacit.arrays import Floats, Ints
 from tacit.support import Support
 
-__all__ = ["FlowCounts", "Kept", "SparseFlow", "kept_variance", "project"]
-
 
 class FlowCounts(NamedTuple):
     """The counts of one batch: visits with reward one [H,S,A] and with reward zero, and transitions.

@@ -14,19 +14,6 @@ from __future__ import annotations
 from tacit.arrays import Floats, Ints
 from tacit.kernels import lean_kernel
 
-__all__ = [
-    "CONVERGED",
-    "DUAL",
-    "FALLBACKS",
-    "GAP",
-    "ITERATIONS",
-    "REACHED",
-    "REPORT_SIZE",
-    "RESIDUAL",
-    "conclude",
-    "solve_layers",
-]
-
 
 @lean_kernel
 def solve_layers(layers: Ints, matrix: Floats, right: Floats) -> bool:

@@ -27,16 +27,6 @@ from tacit.errors import InvalidInput, require, require_count
 from tacit.kernels import lean_kernel
 from tacit.released.losses import LayeredShape
 
-__all__ = [
-    "LayeredGeometry",
-    "UpperWork",
-    "bound_occupancy",
-    "layered_geometry",
-    "layered_shape",
-    "push_forward",
-    "upper_work",
-]
-
 
 class LayeredGeometry(NamedTuple):
     """Where the states, pairs and triples of each layer begin."""

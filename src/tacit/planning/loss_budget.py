@@ -18,20 +18,6 @@ import numpy as np
 from tacit.arrays import Floats
 from tacit.errors import require, require_real
 
-__all__ = [
-    "FAILURE",
-    "GRID",
-    "MIN_BUDGET",
-    "LossBudget",
-    "Mixture",
-    "Polytope",
-    "Radii",
-    "Standing",
-    "mean_bounds",
-    "mixed",
-    "radii_of",
-]
-
 GRID: Final = tuple(2.0 ** (1 - j) for j in range(11))
 """The public tilts λ at which sums of returns are bounded: good for ten to millions of users, within 6%."""
 FAILURE: Final = 0.05

@@ -29,8 +29,6 @@ from tacit.errors import require, require_real
 from tacit.planning.widths import DEFAULT_Z, confidence_model, first_states
 from tacit.released.counts import CountStatistics
 
-__all__ = ["UNSUPPORTED", "PessimisticPlan", "pessimistic_plan"]
-
 UNSUPPORTED = 0.05
 """The probability p with which some row without a visit may count as supported."""
 

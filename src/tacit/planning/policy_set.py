@@ -35,8 +35,6 @@ from tacit.errors import NotSupported, require
 from tacit.kernels import kernel
 from tacit.planning.dynamic import linear_values, occupancy
 
-__all__ = ["MAX_POLICIES", "Mixture", "PolicySet", "cover_by_mixture", "every_policy"]
-
 Mask = NDArray[np.uint8]
 
 MAX_POLICIES: Final = 2**26

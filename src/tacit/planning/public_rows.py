@@ -25,8 +25,6 @@ from tacit.kernels import inlined, lean_kernel
 from tacit.released.counts import CountShape
 from tacit.support import Support, released_cells
 
-__all__ = ["PublicRows", "can_follow", "public_rows", "reward_noise", "row_ceiling", "row_radius", "row_spread"]
-
 
 class PublicRows(NamedTuple):
     """Public facts about the rows (stage, s, a) of a model, numbered (stage · S + s) · A + a."""

@@ -22,9 +22,6 @@ from tacit.planning.layered import LayeredGeometry
 from tacit.planning.widths import practical_width, row_model
 from tacit.released.consistency import repair_row
 
-__all__ = ["MIN_HI", "known_intervals", "practical_intervals", "repair_counts", "theory_intervals"]
-
-
 MIN_HI = 1e-9
 
 

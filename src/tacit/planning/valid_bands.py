@@ -30,19 +30,6 @@ from tacit.kernels import kernel, lean_kernel
 from tacit.lazy_jit import interpreted, lazy_jit
 from tacit.planning.flow_projection import FlowCounts, project
 
-__all__ = [
-    "Bands",
-    "Confidence",
-    "Evidence",
-    "ValueInterval",
-    "cautious_plan",
-    "confidence",
-    "kept_block",
-    "start_interval",
-    "widen_nothing",
-    "write_bands",
-]
-
 PEELING_FACTOR: Final = 1.3
 """Variances are peeled by this factor; the same number stands in the roots, as 2 · 1.3."""
 MARTINGALES: Final = 5

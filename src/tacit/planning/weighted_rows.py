@@ -31,19 +31,6 @@ from tacit.planning.flow_projection import Kept
 from tacit.planning.valid_bands import Bands
 from tacit.planning.widths import ROW_FLOOR, _one_of_the_best, practical_width
 
-__all__ = [
-    "ProvedBands",
-    "Rows",
-    "blank_rows",
-    "mixture_visits",
-    "optimists",
-    "pessimist",
-    "policy_visits",
-    "row_weights",
-    "weighted_rows",
-]
-
-
 UNKNOWN_SHARE: Final = 0.5
 """What an unknown row is worth to an optimist, as a share of all that remains."""
 EVERY: Final = 8

@@ -27,18 +27,6 @@ from tacit.kernels import inlined, kernel, lean_kernel
 from tacit.planning.public_rows import PublicRows, public_rows, reward_noise, row_spread
 from tacit.released.counts import CountShape, CountStatistics
 
-__all__ = [
-    "DEFAULT_Z",
-    "ConfidenceModel",
-    "combine",
-    "confidence_model",
-    "first_states",
-    "greedy",
-    "practical_width",
-    "row_model",
-]
-
-
 DEFAULT_Z = 1.0
 ROW_FLOOR = 1.0
 """A row is known if its kept counts exceed this many standard deviations of one counter's noise."""

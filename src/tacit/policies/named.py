@@ -20,11 +20,10 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from tacit.documents import digest, parse_json, vouched, without_seal
 from tacit.errors import InvalidInput, UnknownName, require, require_count
 from tacit.notebook import block, grid
 from tacit.policies.tables import DeterministicPolicy, Policy, policy_from_dict, policy_to_dict, tabular
-
-__all__ = ["POLICY_FORMAT", "POLICY_VERSION", "NamedPolicy"]
 
 POLICY_FORMAT: Final = "tacit-policy"
 POLICY_VERSION: Final = 1
@@ -153,25 +152,23 @@ class NamedPolicy:
         return found
 
     def to_json(self) -> str:
-        """The policy as a JSON text.
+        """The policy as a JSON text, with its digest.
 
         >>> named = NamedPolicy(policy=DeterministicPolicy(np.array([[1]])), states=("on",), actions=("a", "b"))
         >>> NamedPolicy.from_json(named.to_json()).act(0, "on")
         'b'
         """
-        return json.dumps(self.to_dict(), indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+        return json.dumps(vouched(self.to_dict()), indent=2, ensure_ascii=False, allow_nan=False) + "\n"
 
     @classmethod
     def from_json(cls, text: str) -> NamedPolicy:
-        """The policy that `to_json` wrote, or that stands in a file of `tacit learn` (digest and signature apart)."""
-        try:
-            plain = json.loads(text)
-        except ValueError as error:
-            raise InvalidInput(f"a policy must be readable JSON: {error}") from error
+        """The policy that `to_json` wrote, or that stands in a file of `tacit learn` ; a digest must fit."""
+        plain = parse_json(text, "a policy")
         if not isinstance(plain, dict):
             raise InvalidInput(f"a policy must be one JSON object, got {type(plain).__name__}")
-        # Whoever wrote the file may have added a digest and a signature (`tacit verify`, `tacit policy show`).
-        return cls.from_dict({name: part for name, part in plain.items() if name not in ("digest", "signature")})
+        fits = plain.get("digest") in (None, digest(plain))
+        require(fits, "a policy must be as it was written: its digest must fit", "another digest")
+        return cls.from_dict(without_seal(plain))
 
     def _words(self, row: NDArray[np.float64]) -> str:
         certain = np.flatnonzero(row == 1.0)

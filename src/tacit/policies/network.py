@@ -24,8 +24,6 @@ from tacit.arrays import Floats
 from tacit.errors import require_count
 from tacit.kernels import kernel
 
-__all__ = ["first_weights", "network_dimension", "network_table", "network_tangent"]
-
 
 def network_dimension(inputs: int, hidden: int, actions: int) -> int:
     """The number d of parameters.

@@ -18,15 +18,6 @@ from tacit.arrays import Floats
 from tacit.errors import require_count
 from tacit.kernels import kernel
 
-__all__ = [
-    "add_pull_back",
-    "parameters_of",
-    "public_features",
-    "score_bound",
-    "softmax_table",
-    "tabular_features",
-]
-
 
 def tabular_features() -> Floats:
     """The mark of a tabular policy: features of width zero."""

@@ -15,20 +15,6 @@ from numpy.typing import NDArray
 from tacit.errors import InvalidInput, UnknownName, require
 from tacit.notebook import block, grid
 
-__all__ = [
-    "AnyPolicy",
-    "DeterministicPolicy",
-    "GaussianPolicy",
-    "LayeredPolicy",
-    "Policy",
-    "StochasticPolicy",
-    "policy_from_dict",
-    "policy_to_dict",
-    "tables_of",
-    "tabular",
-    "uniform_policy",
-]
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class DeterministicPolicy:

@@ -41,8 +41,6 @@ from tacit.released.batches import BatchQuery, PlannedBatch
 from tacit.released.counts import CountShape, CountStatistics
 from tacit.released.returns import ReturnQuery, ReturnStatistics
 
-__all__ = ["ArmRelease", "composed", "make_arms"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ArmRelease:

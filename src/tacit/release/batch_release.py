@@ -37,8 +37,6 @@ from tacit.released.counts import CountShape, empty_counts
 from tacit.statistics.count_spec import ReleaseSpec
 from tacit.statistics.trajectory_body import LevelCounts
 
-__all__ = ["BatchPlan", "BatchRelease", "gaussian_radius"]
-
 STATISTICS: Final = ("transitions", "visits", "rewards")
 
 

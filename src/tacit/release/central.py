@@ -32,12 +32,12 @@ from functools import cache, lru_cache
 from typing import Any, NamedTuple, cast
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tacit.accounting.certificate import Certificate, CertifiedFamily
 from tacit.accounting.claims import PrivacyClaim
 from tacit.accounting.events import Events
 from tacit.accounting.families import Family
+from tacit.arrays import Floats, Ints
 from tacit.data.trajectories import Trajectories, Walked
 from tacit.errors import InvalidInput, PrivacyBudgetExceeded, require, require_count, require_real
 from tacit.kernels import kernel
@@ -58,11 +58,6 @@ from tacit.release.totals_release import totals_std, totals_variance
 from tacit.released.counts import CountShape, CountStatistics, empty_counts
 from tacit.released.precision import CountPrecision, Sampling, everything_sent
 from tacit.statistics.count_vectors import Encoding, add_batch, add_trajectory, count_families, dimension_of
-
-__all__ = ["Central", "CentralState", "geometric_ends"]
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 
 class CentralState(NamedTuple):

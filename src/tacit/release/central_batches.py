@@ -42,8 +42,6 @@ from tacit.released.precision import CountPrecision, Sampling, everything_sent, 
 from tacit.statistics.count_spec import NoisyCounts, ReleaseSpec
 from tacit.statistics.count_vectors import count_families
 
-__all__ = ["CentralBatches", "Correlation"]
-
 Correlation = Literal["correlated", "fresh"]
 
 

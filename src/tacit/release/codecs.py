@@ -40,8 +40,6 @@ from tacit.release.shuffle.roles import rounded_rewards
 from tacit.released.counts import CountShape
 from tacit.statistics.count_vectors import dimension_of
 
-__all__ = ["BitsCodec", "IntegersCodec", "MessageCodec", "SlotCodec", "codec_of", "flipped", "uniform_below"]
-
 User = tuple[Ints, Ints, Floats]
 SCALES: Final = 64
 """A device clips its integers, noise included, at so many scales: more than that has a probability below e^-63."""

@@ -26,8 +26,6 @@ from tacit.errors import require, require_count
 from tacit.protocol import Noise, PrivateStatistics, Query
 from tacit.randomness import SimulationNoise
 
-__all__ = ["ChargedAt", "Release", "ReleasePlan", "StageSize"]
-
 ChargedAt = Literal["open", "release"]
 """When a stage is paid: before it opens where every message is public once it left a device, else at its release."""
 

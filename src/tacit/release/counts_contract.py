@@ -26,22 +26,6 @@ from tacit.randomness import SimulationNoise
 from tacit.released.counts import CountShape, CountStatistics
 from tacit.released.precision import CountPrecision, Sampling, SumPrecision
 
-__all__ = [
-    "Batch",
-    "CountPrivatizer",
-    "CountsState",
-    "certificate_of",
-    "certified_families",
-    "count_precision",
-    "release_users",
-    "require_answer",
-    "require_placed",
-    "require_shape",
-    "require_unit",
-    "sampling_of",
-    "sum_precision",
-]
-
 Batch = Trajectories | ExactCounts
 
 

@@ -41,17 +41,6 @@ from tacit.release.toeplitz import IDENTITY, column_square, integer_column, pref
 from tacit.released.precision import CountPrecision, Sampling, everything_sent
 from tacit.statistics.trajectory_body import TrajectoryBody
 
-__all__ = [
-    "LEVELS",
-    "CountPlan",
-    "CuratorPlan",
-    "CuratorRelease",
-    "CuratorSecret",
-    "FactorNoise",
-    "FreshNoise",
-    "require_tight",
-]
-
 LEVELS: Final = 16
 """Rewards are multiples of 1/16: rounding adds a deviation of at most 1/32 per visit."""
 MAX_TOTAL: Final = 1 << 62

@@ -20,23 +20,6 @@ from tacit.released.batches import BatchQuery
 from tacit.released.counts import CountShape
 from tacit.support import Support
 
-__all__ = [
-    "CODECS",
-    "Documented",
-    "claim_from_plain",
-    "count_query_from_plain",
-    "count_query_to_plain",
-    "flag_from_plain",
-    "float_from_plain",
-    "fraction_from_plain",
-    "fraction_to_plain",
-    "record",
-    "require_entries",
-    "shape_from_plain",
-    "shape_to_plain",
-    "whole_from_plain",
-]
-
 SIZES: Final = ("horizon", "num_states", "num_actions")
 
 

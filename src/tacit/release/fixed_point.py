@@ -31,23 +31,6 @@ from tacit.noise.exact.blocks import LARGEST_SCALE, GaussianBlocks, block_shift,
 from tacit.protocol import Noise
 from tacit.randomness import SecureNoise, SimulationNoise
 
-__all__ = [
-    "MIN_STD",
-    "MIN_UNIT",
-    "SLACK_SHARE",
-    "draw_noise",
-    "fixed_point",
-    "from_payload",
-    "gaussian_budget",
-    "least_scale",
-    "require_fixed_point",
-    "slack",
-    "spread",
-    "to_payload",
-    "total_variation",
-    "up_to",
-]
-
 MIN_STD: Final = 256
 """The least standard deviation, in units, for which Lemma N7 (rounded Gaussian) is stated."""
 MIN_UNIT: Final = 1 << 16

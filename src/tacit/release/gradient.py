@@ -46,8 +46,6 @@ from tacit.release.counts_contract import require_answer, require_unit
 from tacit.release.gradient_noise import CALIBRATED, GradientSpec, Reach, gradient_event, gradient_families
 from tacit.released.gradients import DoseQuery, GradientShape, GradientStatistics, SoftmaxQuery, empty_gradient
 
-__all__ = ["GradientNoise", "GradientPrivatizer", "GradientState", "both_claims", "make_gradients"]
-
 
 class GradientNoise(NamedTuple):
     """Public parameters of the kernels."""

@@ -25,21 +25,6 @@ from tacit.errors import InvalidInput, NotSupported, require, require_count, req
 from tacit.protocol import Calibration
 from tacit.released.gradients import GradientShape
 
-__all__ = [
-    "CALIBRATED",
-    "Calibrated",
-    "GradientSpec",
-    "Limit",
-    "Reach",
-    "clipped_reach",
-    "gradient_event",
-    "gradient_families",
-    "least_sigma",
-    "paper_score_bound",
-    "reached",
-    "softmax_reach",
-]
-
 REWARD_SHARE = 0.2
 """A released mean reward moves by a fifth of what the gradient moves: it costs 2 % more noise."""
 

@@ -47,8 +47,6 @@ from tacit.release.request import PrivacyRequest, make_claim
 from tacit.released.gradients import DoseQuery, GradientShape, GradientStatistics, SoftmaxQuery, empty_gradient
 from tacit.statistics.trajectory_body import Decoded
 
-__all__ = ["GradientMemory", "GradientPlan", "GradientRelease"]
-
 ROWS: Final = 1e-9
 """How far the rows of a policy may be from summing to one."""
 NAME: Final = "central/gaussian-gradient"

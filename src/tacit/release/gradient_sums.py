@@ -28,8 +28,6 @@ from tacit.release.gradient_noise import GradientSpec, Reach, reached
 from tacit.released.gradients import GradientShape, SoftmaxQuery
 from tacit.statistics.trajectory_body import Decoded
 
-__all__ = ["LARGEST_NORM", "WholeReach", "add_truncated", "gradient_sums", "whole_reach"]
-
 LARGEST_NORM: Final = 1 << 30
 """Of one person's vector in units: its square, and the sum of two such squares, fit into 64 bits."""
 

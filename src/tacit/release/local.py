@@ -48,8 +48,6 @@ from tacit.released.counts import CountStatistics, empty_counts
 from tacit.released.precision import CELL, REWARD, ROW, VISIT, CountPrecision, Sampling, SumPrecision
 from tacit.statistics.count_vectors import add_placed, add_vector
 
-__all__ = ["Local", "LocalState"]
-
 
 class LocalState(NamedTuple):
     """The server's memory: the last message and the sum of all."""

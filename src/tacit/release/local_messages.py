@@ -23,8 +23,6 @@ from tacit.protocol import Noise, Query
 from tacit.release.contract import ChargedAt
 from tacit.release.stage import StageRelease, require_people
 
-__all__ = ["LetterBox", "alone"]
-
 
 class LetterBox(StageRelease):
     """One stage of randomized messages; subclasses say what a message is and what it stands for."""

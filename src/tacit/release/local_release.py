@@ -44,8 +44,6 @@ from tacit.release.stage import CountMemory
 from tacit.released.counts import CountShape, CountStatistics, empty_counts
 from tacit.statistics.count_vectors import add_placed, add_vector, count_families, dimension_of
 
-__all__ = ["RANDOMIZERS", "LocalRelease", "Messages"]
-
 RANDOMIZERS: Final[Mapping[str, type[Randomizer]]] = {
     "subset": SubsetSelection,
     "oue": UnaryEncoding,

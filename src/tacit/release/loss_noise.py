@@ -45,20 +45,6 @@ from tacit.noise.laplace import Laplace
 from tacit.protocol import Calibration
 from tacit.released.losses import LayeredShape
 
-__all__ = [
-    "PARTS",
-    "Feedback",
-    "LossNoise",
-    "NoiseParams",
-    "NoiseState",
-    "Source",
-    "Stream",
-    "loss_families",
-    "loss_parts",
-    "noise_step",
-    "stream_of",
-]
-
 Feedback = Literal["full", "bandit"]
 
 SILENT, SINGLE, TREE, BUFFERED = 0, 1, 2, 3

@@ -47,8 +47,6 @@ from tacit.released.losses import LayeredShape, LossQuery, LossStatistics, empty
 from tacit.released.precision import CountPrecision
 from tacit.statistics.loss_body import LossBody
 
-__all__ = ["LossMemory", "LossPlan", "LossRelease", "LossSecret"]
-
 CODECS["LayeredShape"] = record(LayeredShape, "horizon", "pairs", "pair_of")
 
 

@@ -56,9 +56,6 @@ from tacit.release.loss_noise import (
 from tacit.released.losses import LayeredShape, LossQuery, LossStatistics, empty_losses
 from tacit.released.precision import CountPrecision
 
-__all__ = ["AdversarialPrivatizer", "LossState", "make_adversarial", "release_losses"]
-
-
 OWN, SUMS, COMPLEMENTS = 0, 1, 2
 """Where visits come from: a stream of their own, sums of transitions, or losses plus complements."""
 

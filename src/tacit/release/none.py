@@ -37,8 +37,6 @@ from tacit.released.counts import CountShape, CountStatistics, empty_counts
 from tacit.released.precision import CountPrecision, Sampling, SumPrecision, everything_sent, exact_counts, exact_sums
 from tacit.statistics.count_vectors import add_batch, add_placed_trajectory, count_families
 
-__all__ = ["Unprotected"]
-
 
 class Parameters(NamedTuple):
     """Where the counters stand, if a support is declared."""

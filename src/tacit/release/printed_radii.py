@@ -17,8 +17,6 @@ from tacit.release.local import Local
 from tacit.released.counts import CountShape
 from tacit.released.printed_radii import PrintedRadii
 
-__all__ = ["printed_radii"]
-
 
 def printed_radii(privatizer: object) -> PrintedRadii:
     """The printed c_{k,1..4} of the noise of this privatizer; whatever has none is refused."""

@@ -15,8 +15,6 @@ from tacit.release.returns import ReturnRelease
 from tacit.release.shuffle_release import ShuffleRelease
 from tacit.release.totals_release import TotalsRelease
 
-__all__ = ["CHANNELS", "channel_from_dict"]
-
 CHANNELS: Final[Mapping[str, type[Release]]] = {
     "central-batch": BatchRelease,
     "central-gradient": GradientRelease,

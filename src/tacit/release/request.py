@@ -14,8 +14,6 @@ from tacit.release.loss_noise import Feedback
 from tacit.release.shuffle.noise import PaperVariant
 from tacit.released.gradients import DoseQuery, GradientShape, SoftmaxQuery
 
-__all__ = ["ONE_REPORT", "PrivacyRequest", "gradient_request", "make_claim"]
-
 ONE_REPORT: Final = PrivacyUnit(reports=1, per_stage=1)
 """Everybody reports once."""
 

@@ -44,8 +44,6 @@ from tacit.release.stage import StagePlan
 from tacit.released.counts import CountShape
 from tacit.released.returns import BitNoise, ReturnQuery, ReturnStatistics, no_returns
 
-__all__ = ["GROUPS", "OneBitReturns", "ReturnRelease", "ReturnState", "bit_chances", "groups_of"]
-
 GROUPS: Final = 256
 """Groups have one byte."""
 

@@ -95,8 +95,6 @@ from tacit.released.counts import CountShape, CountStatistics, empty_counts
 from tacit.released.precision import CountPrecision, Sampling, everything_sent
 from tacit.statistics.count_spec import NoisyCounts, ReleaseSpec, total_terms
 
-__all__ = ["MIN_PEOPLE", "OVERFLOW", "ShufflePlan", "ShuffleRelease"]
-
 STATISTICS: Final = ("transitions", "visits", "rewards")
 MIN_PEOPLE: Final = 2
 """A shuffler with a single person hides nobody."""

@@ -12,8 +12,6 @@ from tacit.data.counts import ExactCounts
 from tacit.data.trajectories import Trajectories
 from tacit.errors import NotSupported
 
-__all__ = ["unfolded"]
-
 
 def unfolded(counts: ExactCounts, generator: np.random.Generator) -> Trajectories:
     """Trajectories with exactly these counts, drawn from their law given the counts."""

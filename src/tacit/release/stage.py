@@ -26,17 +26,6 @@ from tacit.release.documents import Documented
 from tacit.released.batches import BatchQuery
 from tacit.released.counts import CountStatistics
 
-__all__ = [
-    "EVERYTHING",
-    "CountMemory",
-    "NoSecret",
-    "StagePlan",
-    "StageRelease",
-    "reports_of",
-    "require_people",
-    "stage_epsilon",
-]
-
 EVERYTHING = BatchQuery(layer=None, failure_prob=None)
 """All layers of a batch, unbiased."""
 

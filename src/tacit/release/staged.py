@@ -37,8 +37,6 @@ from tacit.released.batches import BatchQuery, BatchReport, PlannedBatch
 from tacit.released.precision import CountPrecision, Sampling, SumPrecision
 from tacit.released.returns import BitNoise
 
-__all__ = ["Staged", "StagedState"]
-
 
 class StagedState(NamedTuple):
     """The collector's secret, the public memory, the last release, and how many releases are done."""

@@ -58,8 +58,6 @@ from tacit.released.losses import LossQuery
 from tacit.released.returns import ReturnQuery
 from tacit.statistics.count_vectors import Encoding, count_families
 
-__all__ = ["MECHANISMS", "PLUGINS", "PRIVATIZERS", "PrivatizerRow", "is_plugin", "make_privatizer"]
-
 P = TypeVar("P", bound=Privatizer[Any, Any, Any])
 Factory = Callable[[PrivacyRequest], Privatizer[Any, Any, Any]]
 

@@ -24,8 +24,6 @@ import numpy as np
 from tacit.arrays import Floats
 from tacit.errors import require, require_count
 
-__all__ = ["SQUARE_ROOT", "best_exponent", "column_square", "integer_column", "prefix_weights"]
-
 SQUARE_ROOT: Final = Fraction(1, 2)
 IDENTITY: Final = Fraction(0)
 CANDIDATES: Final = tuple(Fraction(n, 16) for n in range(9))

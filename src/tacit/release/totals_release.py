@@ -40,8 +40,6 @@ from tacit.release.toeplitz import IDENTITY, SQUARE_ROOT, best_exponent, column_
 from tacit.released.counts import CountShape, CountStatistics, empty_counts
 from tacit.statistics.count_vectors import add_placed, add_vector, count_families, dimension_of
 
-__all__ = ["MECHANISMS", "TotalsMemory", "TotalsPlan", "TotalsRelease", "totals_std"]
-
 MECHANISMS: Final[Mapping[str, Fraction]] = {"factorization": SQUARE_ROOT, "batched": IDENTITY}
 
 

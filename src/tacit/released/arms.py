@@ -18,8 +18,6 @@ from typing import Any, ClassVar, Final, TypeAlias
 from tacit.errors import InvalidInput, UnknownName, require, require_count, require_real
 from tacit.noise.dominating_pmf import DominatingPMF, gaussian_law, half_bits_laws
 
-__all__ = ["ArmNoise", "ArmStatistics", "BitNoiseSum", "FlippedBits", "GaussianSum", "NoNoise", "noise_from_dict"]
-
 
 @dataclass(frozen=True, slots=True)
 class NoNoise:

@@ -15,8 +15,6 @@ from tacit.arrays import Floats
 from tacit.errors import require, require_count, require_real
 from tacit.released.precision import CountPrecision
 
-__all__ = ["BatchNoise", "BatchQuery", "BatchReport", "PlannedBatch"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BatchQuery:

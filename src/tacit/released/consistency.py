@@ -29,8 +29,6 @@ from tacit.arrays import Floats
 from tacit.errors import InvalidInput, require, require_real
 from tacit.kernels import kernel
 
-__all__ = ["consistent_counts", "repair_row", "repair_rows", "repair_visits"]
-
 
 def consistent_counts(
     transitions: NDArray[np.floating], visits: NDArray[np.floating] | None, *, precision: float

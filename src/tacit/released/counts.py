@@ -15,8 +15,6 @@ from tacit.arrays import Floats, Ints
 from tacit.errors import require
 from tacit.support import ReleasedCells, Support, counter_cells
 
-__all__ = ["CountShape", "CountStatistics", "empty_counts"]
-
 
 class CountStatistics(NamedTuple):
     """Totals over all users so far; the leading axis is the step h, or has length 1 when steps are pooled."""

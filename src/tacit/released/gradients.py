@@ -13,8 +13,6 @@ import numpy as np
 
 from tacit.arrays import Floats, Ints
 
-__all__ = ["DoseQuery", "GradientShape", "GradientStatistics", "SoftmaxQuery", "empty_gradient"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GradientShape:

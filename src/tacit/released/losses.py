@@ -14,8 +14,6 @@ import numpy as np
 from tacit.arrays import Floats, Ints
 from tacit.errors import InvalidInput, require, require_count
 
-__all__ = ["LayeredShape", "LossQuery", "LossStatistics", "empty_losses", "unrolled"]
-
 
 class LossQuery(NamedTuple):
     """The query for counts and losses: of all pairs (full information), or of the pairs that a user met (bandit)."""

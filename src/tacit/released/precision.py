@@ -24,22 +24,6 @@ from tacit.arrays import Floats
 from tacit.kernels import kernel
 from tacit.released.counts import CountShape
 
-__all__ = [
-    "CELL",
-    "REWARD",
-    "ROW",
-    "VISIT",
-    "CountPrecision",
-    "Sampling",
-    "SumPrecision",
-    "everything_sent",
-    "exact_counts",
-    "exact_sums",
-    "now_radius",
-    "precision_log_term",
-    "sum_radius",
-]
-
 REWARD, VISIT, ROW, CELL = 0, 1, 2, 3
 """The statistics of c_{k,1}, c_{k,2}, c_{k,3}, c_{k,4}: R(s,a), N(s,a), Σ_s' N(s,a,s'), N(s,a,s')."""
 

@@ -19,8 +19,6 @@ from typing import NamedTuple
 from tacit.arrays import Floats
 from tacit.kernels import kernel
 
-__all__ = ["PrintedRadii", "printed_radius"]
-
 
 class PrintedRadii(NamedTuple):
     """The printed radii of one mechanism; everything but k and δ."""

@@ -19,8 +19,6 @@ import numpy as np
 from tacit.arrays import Floats, Ints
 from tacit.errors import require, require_count, require_real
 
-__all__ = ["Bit", "BitNoise", "ReturnQuery", "ReturnStatistics", "no_returns"]
-
 Bit: TypeAlias = Literal["mean", "tail"]
 
 

@@ -4,78 +4,25 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from tacit._version import __version__
+import numpy as np
+
 from tacit.accounting.certificate import Certificate
 from tacit.accounting.claims import PrivacyClaim
 from tacit.environments.tabular import TabularMDP
-from tacit.errors import InvalidInput, TacitError
+from tacit.errors import InvalidInput, TacitError, require
 from tacit.released.batches import BatchReport
 from tacit.runs.assemble import assemble
 from tacit.runs.config import RunConfig
 from tacit.runs.result import Resolved, Result
+from tacit.runs.run_facts import make_header, make_labels, make_privacy
 from tacit.runs.storage import RunDirectory, complete_files
 from tacit.runs.storage_paths import json_bytes, resolve_location
 from tacit.runs.verify import doubts_about_run, kept_config
 from tacit.simulation.judges.games import LossMeasures
 from tacit.simulation.judges.softmax import Objective
-
-__all__ = ["PrivacyJSON", "make_header", "make_labels", "make_privacy", "read_result", "write_result"]
-
-
-def make_header(
-    config: RunConfig,
-    resolved: Resolved,
-    *,
-    experiment: str,
-    label: str,
-    command: str,
-    version: str = __version__,
-    world: dict[str, Any] | None = None,
-) -> dict[str, Any]:
-    """What config.json says before the first episode.
-
-    `world` is the description of a live world; those with a table have none.
-    """
-    return {
-        "format": 1,
-        "experiment": experiment,
-        "label": label,
-        "version": version,
-        "command": command,
-        "config": config.to_dict(),
-        "resolved": asdict(resolved),
-        **({} if world is None else {"world": world}),
-    }
-
-
-def make_labels(
-    config: RunConfig, resolved: Resolved, claim: PrivacyClaim, *, experiment: str, label: str
-) -> dict[str, Any]:
-    """The columns that name a run; epsilon is infinite where nothing is protected."""
-    return {
-        "experiment": experiment,
-        "run": label,
-        "environment": config.environment_name,
-        "learner": config.learner,
-        "trust": claim.trust,
-        "epsilon": claim.epsilon,
-        "delta": claim.delta,
-        "calibration": resolved.calibration,
-        "mechanism": resolved.mechanism,
-        "batch": resolved.users_per_batch,
-        "constants": resolved.constants,
-        "z": resolved.z,
-    }
-
-
-def make_privacy(claim: PrivacyClaim, certificate: Certificate, batches: Sequence[BatchReport] = ()) -> dict[str, Any]:
-    """What privacy.json says."""
-    said: dict[str, Any] = {"claim": claim.to_dict(), "certificate": certificate.to_dict()}
-    return said | ({"batches": [batch.to_dict() for batch in batches]} if batches else {})
 
 
 class PrivacyJSON:
@@ -122,6 +69,8 @@ def read_result(directory: str | Path) -> Result:
 def _read(place: RunDirectory) -> Result:
     header, privacy = place.header(), place.privacy()
     config = kept_config(header, place.model())
+    texts = all(isinstance(header[name], str) for name in ("experiment", "label", "version", "command"))
+    require(texts, f"experiment, label, version and command in {place.path} must be text", "something else")
     if not place.finished:
         done = len(place.finished_seeds(config.seeds))
         raise InvalidInput(
@@ -132,8 +81,10 @@ def _read(place: RunDirectory) -> Result:
     shape = (len(config.seeds), len(regret) // len(config.seeds))
     if math.prod(shape) != len(regret) or tuple(seed.reshape(shape)[:, 0].tolist()) != config.seeds:
         raise InvalidInput(f"the rows in {place.path} must belong to the seeds of its configuration")
-    timing, doubts = place.timing(), doubts_about_run(place.path)
+    timing = place.timing()
     claim, certificate = _derived(config, privacy)
+    returns = place.returns(config.seeds)
+    require(bool(returns) or not np.isnan(regret).all(), f"{place.path} must hold the returns of its world", "none")
     return Result(
         config=config,
         resolved=Resolved(**header["resolved"]),
@@ -144,12 +95,12 @@ def _read(place: RunDirectory) -> Result:
         policy_changes=tuple(int(timing[str(s)]["changes"]) for s in config.seeds),
         claim=claim,
         certificate=certificate,
-        doubt="; ".join(doubts) or None,
+        doubt=doubts_about_run(place.path),
         batches=tuple(BatchReport.from_dict(batch) for batch in privacy.get("batches", ())),
         objectives=tuple(Objective(**seed["objective"]) for seed in _ordered(timing, config) if "objective" in seed),
         losses=tuple(_measures(seed["losses"]) for seed in _ordered(timing, config) if "losses" in seed),
         policies=place.policies(config.seeds),
-        returns=place.returns(config.seeds),
+        returns=returns,
         intervals=place.intervals(config.seeds),
         arms=place.arms(config.seeds),
         experiment=header["experiment"],

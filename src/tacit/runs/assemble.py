@@ -35,8 +35,6 @@ from tacit.runs.loss_builder import LossBuilder
 from tacit.runs.return_builder import ReturnBuilder
 from tacit.simulation.worlds import world_of
 
-__all__ = ["KINDS", "Assembled", "assemble"]
-
 KINDS: Final[Mapping[type[Query], RunBuilder]] = {
     Totals: CountBuilder(),
     BatchQuery: BatchBuilder(),

@@ -15,8 +15,6 @@ from tacit.learners.auto import AUTO, Choice, Situation, choose_learner
 if TYPE_CHECKING:
     from tacit.runs.config import RunConfig
 
-__all__ = ["chosen_for"]
-
 
 def chosen_for(config: RunConfig) -> Choice:
     """What `auto` stands for in this configuration, and why."""

@@ -28,8 +28,6 @@ from tacit.simulation.judges.live import Z95, ReturnMeasures
 if TYPE_CHECKING:
     from tacit.runs.result import Result
 
-__all__ = ["BaselineComparison", "Interval", "against_baseline", "interval_over", "mean_return"]
-
 LEVEL: Final = 0.95
 
 

@@ -33,18 +33,6 @@ from tacit.released.counts import CountShape
 from tacit.runs.config import RunConfig
 from tacit.support import Support
 
-__all__ = [
-    "Countable",
-    "RunBuilder",
-    "RunRequest",
-    "count_shape",
-    "declared_support",
-    "privacy_request",
-    "refuse_losses",
-    "tabular_environment",
-]
-
-
 Countable = TabularMDP | SeenMDP | LiveWorld
 """Environments with finitely many states and actions, whose users can be counted."""
 

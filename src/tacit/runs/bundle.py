@@ -26,32 +26,24 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 from tacit._version import __version__
 from tacit.accounting.certificate import Certificate
 from tacit.accounting.claims import PrivacyClaim
-from tacit.errors import InvalidInput, require
+from tacit.documents import digest
+from tacit.errors import require
 from tacit.policies import (
     AnyPolicy,
-    DeterministicPolicy,
-    GaussianPolicy,
-    LayeredPolicy,
     policy_from_dict,
     policy_to_dict,
 )
-from tacit.released.losses import LayeredShape
-from tacit.runs.assemble import assemble
 from tacit.runs.config import RunConfig
 from tacit.runs.result import Result
-from tacit.runs.signature import digest, examine, sign
+from tacit.runs.signature import sign
 from tacit.runs.storage import check_writable, read_json, write_json, writing_to
-
-__all__ = ["Bundle", "export_bundle", "load_bundle"]
-
-
-FORMAT: Final = "tacit-bundle"
-FORMAT_VERSION: Final = 3
+from tacit.runs.storage_paths import resolve_location
+from tacit.runs.verify import BUNDLE, verify_file
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
@@ -99,8 +91,8 @@ def export_bundle(
     chosen = result.seeds[0] if seed is None else seed
     require(chosen in result.seeds, f"seed must be one of the run's {list(result.seeds)}", seed)
     content = {
-        "format": FORMAT,
-        "format_version": FORMAT_VERSION,
+        "format": BUNDLE[0],
+        "format_version": BUNDLE[1],
         "version": __version__,
         "config": result.config.with_seeds([chosen]).to_dict(),
         "seed": chosen,
@@ -132,49 +124,23 @@ def load_bundle(path: str | Path, *, key: str | Path | None = None, unsigned: bo
     >>> found.policy.actions.shape
     (6, 4)
     """
-    content = read_json(Path(path))
-    given = content.get("digest")
-    known = content.get("format") == FORMAT and content.get("format_version") == FORMAT_VERSION
-    given_format = f"{content.get('format')} {content.get('format_version')}"
-    require(known, f"{path} must be a {FORMAT} of version {FORMAT_VERSION}", given_format, "export it again")
-    require(given == digest(content), f"{path} must be as it was written: its digest must fit", "another digest")
-    signed = examine(content, key)
-    forged = content.get("signature") is not None and not signed.valid
-    require(not forged, f"{path} must have a signature that fits", signed.words)
+    place = resolve_location(path)
+    content = read_json(place)
+    given = (content.get("format"), content.get("format_version"))
+    require(given == BUNDLE, f"{path} must be a {BUNDLE[0]} of version {BUNDLE[1]}", given, "export it again")
+    found = verify_file(place, key=key)
+    require(found.true, f"{path} must be as it was written and what its configuration gives", found.why)
     hint = "hand over the public key of its writer, or say unsigned=True to take it from anybody"
-    require(signed.pinned or (unsigned and key is None), f"{path} must be signed by a key you know", signed.words, hint)
-    try:
-        config = RunConfig.from_dict(content["config"])
-        certificate = Certificate.from_dict(content["certificate"])
-        claim = PrivacyClaim.from_dict(content["claim"])
-        policy, seed, audit = policy_from_dict(content["policy"]), int(content["seed"]), tuple(content["audit"])
-    except (KeyError, TypeError, ValueError) as error:
-        raise InvalidInput(f"{path} must be a complete bundle: {error}") from error
-    require(certificate.claim == claim, f"the certificate in {path} must be about its claim", "another claim")
-    parts = assemble(config)
-    fits = _fits(policy, parts.learner.shape) and seed in config.seeds
-    require(fits, f"the policy in {path} must belong to its configuration", type(policy).__name__)
-    same = parts.claim == claim and parts.certificate == certificate
-    require(same, f"the certificate in {path} must be what its configuration gives", "another certificate")
+    pinned = key is not None or unsigned
+    require(pinned, f"{path} must be signed by a key you know", found.signature, hint)
+    config, certificate = RunConfig.from_dict(content["config"]), Certificate.from_dict(content["certificate"])
     return Bundle(
         config=config,
-        seed=seed,
-        policy=policy,
-        claim=claim,
+        seed=content["seed"],
+        policy=policy_from_dict(content["policy"]),
+        claim=certificate.claim,
         certificate=certificate,
-        audit=audit,
+        audit=tuple(content["audit"]),
         version=content["version"],
-        signature=signed.words,
+        signature=found.signature,
     )
-
-
-def _fits(policy: AnyPolicy, shape: Any) -> bool:
-    """Whether a policy is one of the world that a learner of this shape plays in."""
-    if isinstance(policy, LayeredPolicy):
-        return isinstance(shape, LayeredShape) and len(policy.flat) == shape.pairs
-    if isinstance(policy, GaussianPolicy):
-        return bool(shape.num_actions == 0 and len(policy.means) == shape.num_states)
-    sizes = (shape.horizon, shape.num_states)
-    if isinstance(policy, DeterministicPolicy):
-        return policy.actions.shape == sizes and int(policy.actions.max(initial=0)) < shape.num_actions
-    return bool(policy.table.shape == (*sizes, shape.num_actions))

@@ -23,6 +23,7 @@ from tacit.runs.archive import read_result
 from tacit.runs.config import RunConfig
 from tacit.runs.display import comparison_html, frame_of
 from tacit.runs.figures import Band, FigureSpec, LogAxes, plot
+from tacit.runs.manifest import DIGESTS, write_manifest
 from tacit.runs.result import Result
 from tacit.runs.runner import Notify, RunSpec, check_cells, run_cells, silent
 from tacit.runs.storage import RESULTS, RunDirectory, complete_files, read_json, write_json, writing_to
@@ -30,8 +31,6 @@ from tacit.runs.storage_paths import is_local, make_directory, resolve_location
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
-
-__all__ = ["FIGURE", "Comparison", "Run", "borrow_finished", "load", "run_comparison"]
 
 INDEX: Final = "comparison.json"
 FIGURE: Final = FigureSpec(name="regret")
@@ -154,6 +153,9 @@ def run_comparison(
     results = run_cells(
         cells, experiment=name, **where, progress=progress, notify=notify, callbacks=callbacks, checked=checked
     )
+    if root is not None:
+        listed = [f"{place}/{DIGESTS}" for place in places if (root / place / DIGESTS).is_file()]
+        write_manifest(root, "comparison", [INDEX, *listed])
     if any(result.config.constants is None for result in results) and (words := mixed_constants(results)):
         notify(words)
     return Comparison(name=name, scale=scale, results=results, directory=root, version=__version__, command=command)

@@ -22,18 +22,6 @@ if TYPE_CHECKING:  # models that are handed over cost their import only where th
     from tacit.environments.tabular import TabularMDP
     from tacit.planning.loss_budget import LossBudget
 
-__all__ = [
-    "DEFAULT_BATCH",
-    "MAX_SEEDS",
-    "RunConfig",
-    "Seeds",
-    "as_seeds",
-    "option_lines",
-    "parse_learner",
-    "run_options",
-    "run_parameters",
-]
-
 MAX_SEEDS: Final = 1_000_000
 """Each has rows, a file and a policy of its own."""
 MAX_CHECKPOINTS: Final = 100_000
@@ -169,10 +157,13 @@ class RunConfig:
         require(len(self.seeds) > 0, "there must be at least one seed", self.seeds)
         require(len(set(self.seeds)) == len(self.seeds), "every seed must be given once", self.seeds)
         _require_choice("constants", self.constants, get_args(Constants))
-        _require_choice("trust model", self.trust, get_args(Trust))
+        _require_choice("trust model", str(self.trust), get_args(Trust))
         _require_choice("support", self.support, ("declared",))
         if self.sees is not None and not isinstance(self.sees, str):
+            require(isinstance(self.sees, Iterable), "sees must be names or numbers of features", self.sees)
             self._keep("sees", tuple(require_count("feature", feature, least=0) for feature in self.sees))
+        named = self.mechanism is None or isinstance(self.mechanism, str)
+        require(named, "mechanism must be a name; 'tacit list mechanisms' has them", self.mechanism)
         _require_choice("calibration", self.calibration, [c for c in get_args(Calibration) if c != "none"])
         if self.z is not None:
             self._keep("z", require_real("z", self.z, low=0.0))

@@ -21,8 +21,6 @@ from tacit.release.table import make_privatizer
 from tacit.released.batches import BatchQuery
 from tacit.runs.builder import Countable, RunRequest, count_shape, privacy_request, tabular_environment
 
-__all__ = ["BatchBuilder", "CountBuilder"]
-
 
 class CountBuilder:
     """Running totals of a tabular environment."""

@@ -6,15 +6,13 @@ from collections.abc import Sequence
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
-from tacit.errors import NotSupported
+from tacit.errors import NotSupported, install_hint
 from tacit.notebook import block, facts, grid
 from tacit.runs.returns_report import RETURN_HEAD, return_cells
 
 if TYPE_CHECKING:
     from tacit.runs.comparison import Comparison
     from tacit.runs.result import Result
-
-__all__ = ["comparison_html", "frame_of", "result_html"]
 
 
 def frame_of(results: Sequence[Result]) -> Any:
@@ -23,10 +21,10 @@ def frame_of(results: Sequence[Result]) -> Any:
     `frame.attrs["simulation_only"]` lists the columns that take the true world to compute.
     """
     if find_spec("pandas") is None:
-        raise NotSupported("to_pandas needs pandas: pip install 'tacit[pandas]'")
+        raise NotSupported(f"to_pandas needs pandas: {install_hint('pandas')}")
     import pyarrow as pa
 
-    from tacit.runs.archive import make_labels
+    from tacit.runs.run_facts import make_labels
     from tacit.runs.storage import seed_rows
 
     tables = []

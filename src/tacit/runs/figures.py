@@ -16,10 +16,10 @@ import numpy as np
 
 from tacit.arrays import Floats
 from tacit.errors import InvalidInput, UnknownName, require
-from tacit.runs.legend_labels import name_lines
+from tacit.runs.manifest import write_beside
 from tacit.runs.result import Result
-from tacit.runs.storage_paths import check_writable, make_directory, resolve_location, write_whole, writing_to
-from tacit.runs.styles import GREY, REFERENCE_STYLES, STYLES, WIDTH, line_styles, style_of
+from tacit.runs.storage_paths import check_writable, make_directory, resolve_location, writing_to
+from tacit.runs.styles import GREY, REFERENCE_STYLES, STYLES, WIDTH, line_styles, name_lines, style_of
 
 if TYPE_CHECKING:
     from matplotlib.artist import Artist
@@ -385,4 +385,4 @@ def save_figure(figure: Figure, path: Path) -> None:
     figure.savefig(buffer, format=path.suffix[1:].lower(), dpi=160)
     with writing_to(path):
         make_directory(path.parent)
-        write_whole(path, buffer.getvalue())
+        write_beside(path, buffer.getvalue())

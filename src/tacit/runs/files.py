@@ -1,11 +1,11 @@
-"""Comparisons written down: a TOML file with shared defaults and several runs.
+"""Comparisons and sweeps: a TOML file with shared defaults and several runs, or lists of options in Python.
 
     name = "riverswim-baselines"      # optional; the file's name otherwise
 
     [defaults]                        # for every run that does not say otherwise
     environment = "riverswim:states=4,horizon=6"
     episodes = 20_000
-    seeds = 20
+    seeds = 20                        # optional; 1 otherwise, as in `tacit.run`
 
     [[run]]
     name = "UCBVI"                    # optional
@@ -15,8 +15,14 @@
     [[run]]
     learner = "uniform"               # a reference policy takes no constants and no privacy: such defaults pass it by
 
+    [[run]]                           # a list is a sweep: one run for each value, and for each combination of lists
+    learner = ["bucb", "psrl"]
+    trust = "central"
+    epsilon = [0.5, 1.0]
+    delta = 1e-6
+
 Runs take the same entries as `tacit.run` (a learner that is left out is `auto`); an unknown entry is refused with the
-nearest known one.
+nearest known one. A file needs no [[run]] where [defaults] say all. Lists of `seeds`, `baseline` and `sees` are values.
 """
 
 from __future__ import annotations
@@ -24,6 +30,8 @@ from __future__ import annotations
 import shlex
 import tomllib
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from itertools import product
 from pathlib import Path
 from typing import Any, Final
 
@@ -31,14 +39,15 @@ from tacit.callbacks import Callback, all_callbacks
 from tacit.errors import InvalidInput, UnknownName, error_context, require
 from tacit.learners.table import LEARNERS
 from tacit.runs.comparison import Comparison, Run, run_comparison
-from tacit.runs.config import RunConfig, parse_learner, run_options
+from tacit.runs.config import RunConfig, as_seeds, parse_learner, run_options
 from tacit.runs.size_defaults import apply_size_defaults
-
-__all__ = ["compare", "read_comparison"]
+from tacit.runs.storage_paths import resolve_location
 
 ENTRIES: Final = tuple(item.name for item in run_options())
 SHARED_BY_ALL: Final = ("environment", "learner", "episodes", "seeds", "checkpoints", "baseline")
 """The defaults that also apply to a reference policy."""
+SAID_BY_LABELS: Final = ("learner", "constants", "z", "trust", "mechanism", "epsilon", "calibration", "estimator")
+"""Options that `RunConfig.label` tells."""
 
 
 def read_comparison(path: str | Path) -> tuple[str, tuple[Run, ...]]:
@@ -56,37 +65,55 @@ def read_comparison(path: str | Path) -> tuple[str, tuple[Run, ...]]:
     defaults, tables = content.get("defaults", {}), content.get("run", [])
     require(isinstance(defaults, dict), "[defaults] must be a table", defaults)
     is_list = isinstance(tables, list) and all(isinstance(table, dict) for table in tables)
-    require(is_list and len(tables) > 0, f"{file} must have at least one [[run]]", tables)
+    swept = any(_is_sweep(*item) for item in defaults.items())
+    require(is_list and (swept or len(tables) > 0), f"{file} must have at least one [[run]]", tables)
     _known("entry of [defaults]", defaults, ENTRIES)
-    runs = []
+    runs: list[Run] = []
+    tables = tables or [{}]
     for number, table in enumerate(tables, start=1):
         called = table.get("name")
         with error_context(f"run {number}" + (f" ('{called}')" if isinstance(called, str) else "") + f" of {file}"):
-            runs.append(_run(table, defaults))
+            runs += [run for run in _runs(table, defaults) if run not in runs]
     return name, tuple(runs)
 
 
 def compare(
-    path: str | Path,
+    path: str | Path | None = None,
     *,
+    name: str = "sweep",
     out: str | Path | None = None,
     workers: int | None = None,
     engine: str = "local",
     address: str | None = None,
     progress: bool = False,
     callbacks: Sequence[Callback] = (),
+    **options: Any,
 ) -> Comparison:
-    """Run the comparison that a TOML file describes.
+    """Run the comparison that a TOML file describes, or a sweep over lists of options.
 
     Parameters
     ----------
     path
-        The file; see this module for its form.
+        The file; see `tacit.runs.files` for its form. None: the options describe the runs.
+    name
+        What a sweep without a file is called.
     out
         A directory to keep the runs in, resumable; None: they are not kept.
     workers, engine, address, progress, callbacks
         As in `tacit.run`.
+    **options
+        Options of `tacit.run`. A list is swept: one run for each combination of values. Environments may be objects.
 
+    Returns
+    -------
+    Comparison
+        One result for each run, in the order of the file or of the options.
+
+    Examples
+    --------
+    >>> found = compare(environment="riverswim", learner=["psrl", "ucbvi"], episodes=[20, 40], workers=1)
+    >>> [result.label for result in found]
+    ['psrl, episodes=20', 'psrl, episodes=40', 'ucbvi, episodes=20', 'ucbvi, episodes=40']
     >>> import tempfile
     >>> text = '''
     ... name = "two"
@@ -101,8 +128,13 @@ def compare(
     ('two', ['psrl', 'uniform'])
     """
     made = all_callbacks(callbacks)
-    name, runs = read_comparison(path)
-    command = f"tacit compare {shlex.quote(str(path))}"
+    if path is None:
+        _known("option of compare", options, ENTRIES)
+        runs, command = _runs(options, {}), f"tacit.compare({', '.join(map(_shown, options.items()))})"
+    else:
+        require(not options, "options are given in the file where there is one", sorted(options))
+        name, runs = read_comparison(resolve_location(path))
+        command = f"tacit compare {shlex.quote(str(path))}"
     return run_comparison(
         runs,
         name=name,
@@ -116,6 +148,42 @@ def compare(
     )
 
 
+def _is_sweep(option: str, value: object) -> bool:
+    return isinstance(value, list | tuple) and option not in ("seeds", "baseline", "sees", "adversary")
+
+
+def _shown(option: tuple[str, Any]) -> str:
+    name, value = option
+    values = list(value) if _is_sweep(name, value) else [value]
+    shown = [repr(one) if isinstance(one, str | int | float | list | tuple | None) else str(one) for one in values]
+    return f"{name}=[{', '.join(shown)}]" if _is_sweep(name, value) else f"{name}={shown[0]}"
+
+
+def _runs(table: Mapping[str, Any], defaults: Mapping[str, Any]) -> tuple[Run, ...]:
+    """The runs of a table: one for each combination of the lists in it and in the defaults that it leaves alone."""
+    entries = {**defaults, **table}
+    swept = {key: list(value) for key, value in entries.items() if _is_sweep(key, value)}
+    for key, values in swept.items():
+        require(len(values) > 0, f"a list of {key} must have at least one value", values)
+    runs: list[Run] = []
+    for combination in product(*swept.values()):
+        chosen = dict(zip(swept, combination, strict=True))
+        own = {key: chosen.get(key, value) for key, value in table.items()}
+        run = _run(own, {key: chosen.get(key, value) for key, value in defaults.items()})
+        # What labels of runs do not say by themselves, or do not where the run has a name.
+        untold = [key for key in chosen if "name" in table or key not in SAID_BY_LABELS]
+        told = [f"{key}={_value(run.config, key)}" for key in untold if len(swept[key]) > 1]
+        if all(run.config != other.config for other in runs):  # reference policies take no privacy: they would repeat
+            label = ", ".join([run.label, *told])
+            same = sum(label == other.label.partition(" #")[0] for other in runs)  # environments of one name
+            runs.append(replace(run, label=f"{label} #{same + 1}" if same else label))
+    return tuple(runs)
+
+
+def _value(config: RunConfig, key: str) -> object:
+    return config.world_name if key == "environment" else getattr(config, key)
+
+
 def _run(table: Mapping[str, Any], defaults: Mapping[str, Any]) -> Run:
     _known("entry of [[run]]", table, (*ENTRIES, "name"))
     learner = table.get("learner", defaults.get("learner", "auto"))
@@ -125,8 +193,10 @@ def _run(table: Mapping[str, Any], defaults: Mapping[str, Any]) -> Run:
     merged = {"learner": learner, **shared, **{key: value for key, value in table.items() if key != "name"}}
     if merged.get("constants") == "none" and "z" not in table:
         merged.pop("z", None)
-    require(isinstance(merged.get("environment"), str), "every [[run]] must name its environment", dict(table))
-    config = apply_size_defaults(RunConfig.from_dict(merged))
+    require(merged.get("environment") is not None, "every run must name its environment", sorted(merged))
+    if "episodes" not in merged:
+        raise InvalidInput("a run must say its episodes, the number of users; for instance episodes = 20_000")
+    config = apply_size_defaults(RunConfig(**{**merged, "seeds": as_seeds(merged.get("seeds", 1))}))
     label = table.get("name", config.label)
     require(isinstance(label, str) and bool(label), "the name of a run must be text", label)
     return Run(label=label, config=config)

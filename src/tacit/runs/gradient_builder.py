@@ -1,4 +1,12 @@
-"""Runs of policy gradients: batch size, privatizer, step size, learner, in this order."""
+"""Runs of policy gradients: batch size, privatizer, step size, learner, in this order.
+
+Inputs of neural policies: what a network is told about each state of a world; public, and fixed beforehand.
+
+    bins and products   one number per dimension: the bin, scaled to [-1, 1]; a dimension with one bin says nothing
+    everything else     the state itself, as a vector with a single one
+
+The state of an ended episode is not active: no action there changes anything, and none is learned.
+"""
 
 from __future__ import annotations
 
@@ -10,9 +18,12 @@ import numpy as np
 
 from tacit.accounting.claims import Trust
 from tacit.arrays import Floats
+from tacit.environments.discretise import Bins, Product
 from tacit.environments.dose_bandit import DoseBandit
-from tacit.environments.network_inputs import state_inputs
+from tacit.environments.live import LiveWorld
 from tacit.environments.registry import make_environment
+from tacit.environments.state_features import SeenMDP
+from tacit.environments.tabular import TabularMDP
 from tacit.errors import InvalidInput, require
 from tacit.learners.gradient import GradientParameters
 from tacit.learners.gradient import GradientRequest as LearnerRequest
@@ -30,7 +41,29 @@ from tacit.released.gradients import DoseQuery, GradientShape, SoftmaxQuery
 from tacit.runs.builder import Countable, RunRequest, privacy_request, refuse_losses, tabular_environment
 from tacit.runs.config import RunConfig
 
-__all__ = ["GradientBuilder"]
+
+def state_inputs(world: TabularMDP | SeenMDP | LiveWorld) -> tuple[Floats, Floats]:
+    """Inputs [S,n], and for each state whether it is active [S]: 1 or 0.
+
+    >>> from tacit.environments.live import live
+    >>> inputs, active = state_inputs(live("CartPole-v1"))  # six angles times three speeds, and "ended"
+    >>> inputs[[0, 1, 17, 18]].tolist(), active[[17, 18]].tolist()
+    ([[-1.0, -1.0], [-1.0, 0.0], [1.0, 1.0], [0.0, 0.0]], [1.0, 0.0])
+    """
+    S = world.num_states
+    active = np.ones(S)
+    rule = world.discretiser if isinstance(world, LiveWorld) else None
+    if isinstance(world, LiveWorld) and world.ends:
+        active[world.ended] = 0.0
+    if not isinstance(rule, Bins | Product) or rule.size == 1:
+        return np.eye(S), active
+    places = np.stack(np.unravel_index(np.arange(rule.size), rule.counts), axis=1)
+    counts = np.array(rule.counts)
+    told = counts > 1
+    inputs = np.zeros((S, int(told.sum())))
+    inputs[: rule.size] = 2.0 * places[:, told] / (counts[told] - 1.0) - 1.0
+    return inputs, active
+
 
 REFERENCE_EPSILON: Final = 1.0
 """The batch size of a run without privacy is that of this epsilon, so that the two can be compared."""

@@ -23,8 +23,6 @@ from tacit.release.table import make_privatizer
 from tacit.released.losses import LossQuery
 from tacit.runs.builder import RunRequest, privacy_request
 
-__all__ = ["LossBuilder"]
-
 
 class LossBuilder:
     """Counts and losses of a layered world with an adversary."""

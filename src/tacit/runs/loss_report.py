@@ -10,8 +10,6 @@ import numpy as np
 
 from tacit.simulation.judges.games import LossMeasures
 
-__all__ = ["adversarial_lines", "losses_json"]
-
 
 class _Resolved(Protocol):
     @property

@@ -8,8 +8,6 @@ from collections.abc import Iterator
 
 from tacit.simulation.simulate import Progress
 
-__all__ = ["progress_bar", "quiet"]
-
 
 @contextlib.contextmanager
 def progress_bar(total: int, what: str, *, show: bool) -> Iterator[Progress]:

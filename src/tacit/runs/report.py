@@ -16,11 +16,10 @@ from tacit.pages.page import render
 from tacit.runs.comparison import Comparison
 from tacit.runs.curves import figure_of
 from tacit.runs.figures import LogAxes, check_choices
+from tacit.runs.manifest import write_beside
 from tacit.runs.result import Result
 from tacit.runs.returns_report import RETURN_HEAD, return_cells
-from tacit.runs.storage_paths import check_writable, make_directory, resolve_location, write_whole, writing_to
-
-__all__ = ["Table", "render_report", "write_report"]
+from tacit.runs.storage_paths import check_writable, make_directory, resolve_location, writing_to
 
 SIMULATION_ONLY: Final = "Regret compares with the true optimum and is known in simulations only."
 LIVE_ONLY: Final = "A live world has no table and no known optimum: returns are measured, in simulations only."
@@ -82,7 +81,7 @@ def write_report(
     page = render_report(found, log=log, directory=directory)
     with writing_to(target):
         make_directory(target.parent)
-        write_whole(target, page.encode())
+        write_beside(target, page.encode())
     return target
 
 

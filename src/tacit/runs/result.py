@@ -43,8 +43,6 @@ if TYPE_CHECKING:
 
     from tacit.runs.figures import Band, LogAxes
 
-__all__ = ["Resolved", "Result", "Spread", "resolve", "spread_of", "world_json"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Resolved:
@@ -127,7 +125,7 @@ class Result:
     world: dict[str, Any] | None = None
     """A live world's public description: discretiser, bounds, padding, and the version of Gymnasium."""
     doubt: str | None = None
-    """What is wrong with the certificate that was kept beside this result, which is why another one was derived."""
+    """What of the directory that was read is FALSE, or not verified; the certificate here was derived again."""
 
     @property
     def policy(self) -> AnyPolicy:
@@ -189,7 +187,7 @@ class Result:
     def privacy_words(self) -> str:
         """The certificate in words, and what nobody has checked about the learner."""
         beside = "" if self.unverified is None else f" Unverified: {self.unverified}."
-        before = "" if self.doubt is None else f"What was kept is FALSE: {self.doubt}. Derived again: "
+        before = "" if self.doubt is None else f"What was kept is {self.doubt}. Derived again: "
         return f"{before}{self.certificate.statement}{beside}"
 
     def summary(self) -> str:

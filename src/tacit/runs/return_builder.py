@@ -11,8 +11,6 @@ from tacit.release.table import make_privatizer
 from tacit.released.returns import ReturnQuery
 from tacit.runs.builder import Countable, RunRequest, count_shape, privacy_request, tabular_environment
 
-__all__ = ["ReturnBuilder"]
-
 
 class ReturnBuilder:
     """One bit about everybody's return."""

@@ -10,8 +10,6 @@ import numpy as np
 from tacit.runs.baseline_comparison import interval_over, mean_return
 from tacit.simulation.judges.live import Estimate, ReturnMeasures
 
-__all__ = ["RETURN_HEAD", "return_cells", "return_lines", "returns_json"]
-
 RETURN_HEAD = ("return per user", "final policy", "uniform policy", "share clipped")
 """The columns of a table of live runs."""
 

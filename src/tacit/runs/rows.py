@@ -18,8 +18,6 @@ from tacit.simulation.simulate import SeedRun
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["COLUMNS", "parquet_bytes", "read_parquet", "seed_details", "seed_rows"]
-
 COLUMNS: Final[Mapping[str, str]] = {
     "experiment": "string",
     "run": "string",

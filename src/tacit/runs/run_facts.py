@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
@@ -17,8 +17,6 @@ from tacit.runs.config import RunConfig
 from tacit.runs.estimate import memory_of
 from tacit.runs.result import Resolved, Result, resolve, world_json
 from tacit.simulation.simulate import SeedRun
-
-__all__ = ["RunFacts", "derive", "result_of"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,3 +73,55 @@ def result_of(known: RunFacts, runs: Mapping[int, SeedRun], *, experiment: str, 
         command=command,
         world=known.world,
     )
+
+
+def make_header(
+    config: RunConfig,
+    resolved: Resolved,
+    *,
+    experiment: str,
+    label: str,
+    command: str,
+    version: str = __version__,
+    world: dict[str, Any] | None = None,
+) -> dict[str, Any]:
+    """What config.json says before the first episode.
+
+    `world` is the description of a live world; those with a table have none.
+    """
+    return {
+        "format": 1,
+        "experiment": experiment,
+        "label": label,
+        "version": version,
+        "command": command,
+        "config": config.to_dict(),
+        "resolved": asdict(resolved),
+        **({} if world is None else {"world": world}),
+    }
+
+
+def make_labels(
+    config: RunConfig, resolved: Resolved, claim: PrivacyClaim, *, experiment: str, label: str
+) -> dict[str, Any]:
+    """The columns that name a run; epsilon is infinite where nothing is protected."""
+    return {
+        "experiment": experiment,
+        "run": label,
+        "environment": config.environment_name,
+        "learner": config.learner,
+        "trust": claim.trust,
+        "epsilon": claim.epsilon,
+        "delta": claim.delta,
+        "calibration": resolved.calibration,
+        "mechanism": resolved.mechanism,
+        "batch": resolved.users_per_batch,
+        "constants": resolved.constants,
+        "z": resolved.z,
+    }
+
+
+def make_privacy(claim: PrivacyClaim, certificate: Certificate, batches: Sequence[BatchReport] = ()) -> dict[str, Any]:
+    """What privacy.json says."""
+    said: dict[str, Any] = {"claim": claim.to_dict(), "certificate": certificate.to_dict()}
+    return said | ({"batches": [batch.to_dict() for batch in batches]} if batches else {})

@@ -19,22 +19,20 @@ from tacit.callbacks import Callback, Checkpoint, all_callbacks
 from tacit.environments.layered import LayeredMDP
 from tacit.environments.layered_worlds import LossTable
 from tacit.environments.tabular import TabularMDP
-from tacit.errors import NotSupported, error_context, require, require_count
+from tacit.errors import NotSupported, error_context, nearest, require, require_count
 from tacit.executors import check_engine
-from tacit.runs.archive import PrivacyJSON, make_header, make_labels, read_result
+from tacit.runs.archive import PrivacyJSON, read_result
 from tacit.runs.config import RunConfig, as_seeds, option_lines, run_parameters
 from tacit.runs.estimate import require_memory
 from tacit.runs.progress import progress_bar
 from tacit.runs.result import Result
-from tacit.runs.run_facts import RunFacts, derive, result_of
+from tacit.runs.run_facts import RunFacts, derive, make_header, make_labels, result_of
 from tacit.runs.schedule import Task, run_tasks
 from tacit.runs.size_defaults import apply_size_defaults
 from tacit.runs.storage import Digests, RunDirectory
 from tacit.runs.storage_paths import resolve_location
 from tacit.runs.trial_arms import check_arms
 from tacit.simulation.simulate import SeedRun
-
-__all__ = ["CheckedRun", "Notify", "RunSpec", "check_cells", "run", "run_cells", "silent"]
 
 Notify = Callable[[str], None]
 """Takes one line for whoever is watching."""
@@ -96,10 +94,13 @@ def run(
     known = [item.name for item in run_parameters()]
     for name in options:
         if name not in known:
-            raise TypeError(f"run() has no option {name!r}; its options are {', '.join(known)}")
+            near = nearest(name, known)
+            hint = "" if near is None else f"did you mean {near!r}? "
+            raise TypeError(f"run() has no option {name!r}; {hint}Its options are {', '.join(known)}")
     for item in run_parameters():
         if item.default is Parameter.empty and item.name not in (*options, "seeds"):
-            raise TypeError(f"run() needs the option {item.name!r}")
+            example = {"environment": "'riverswim'", "episodes": "20_000"}.get(item.name, "...")
+            raise TypeError(f"run() needs the option {item.name!r}, for instance {item.name}={example}")
     config = apply_size_defaults(RunConfig(**{**options, "seeds": as_seeds(options.get("seeds", 1))}))
     cell = RunSpec(label=config.label, config=config, directory=None if out is None else resolve_location(out))
     made = all_callbacks(callbacks, on_checkpoint)
@@ -169,7 +170,9 @@ def run_cells(
         if cell.directory is not None:
             place, labels = RunDirectory(cell.directory), checked[task.cell].labels
             if len(cell.config.seeds) > 1:
-                place.write_seed(seed_run, labels)
+                written, begun = place.write_seed(seed_run, labels), opened[task.cell].begun
+                if begun is not None:
+                    begun.update(written)
             if len(mine) == len(opened[task.cell].missing):
                 place.finish(cell.config.seeds, mine, labels, begun=opened[task.cell].begun)
         for point in _points(cell, seed_run) if callbacks else ():

@@ -1,8 +1,9 @@
 """Seeds on processes or on a cluster: which worker runs a seed, and beside how many others, cannot change a row.
 
 Every task is one seed of one configuration and draws from generators that depend on its seed alone. Workers are fresh
-interpreters (`spawn`); they build their objects from the configuration, report progress through one shared counter per
-task (and one more, for compilation) and end when their parent does. The first failure stops everything that runs and
+interpreters (`spawn`); they get the configuration by cloudpickle, so classes of a notebook or
+script travel with it. They report progress through one shared counter per task (and one more, for compilation) and end
+when their parent does. The first failure stops everything that runs and
 names its seed; what was finished before stays finished. On a Ray cluster (`tacit.executors`) a seed whose worker was
 lost runs again elsewhere.
 """
@@ -14,17 +15,21 @@ import math
 import multiprocessing
 import multiprocessing.connection
 import os
+import pickle
 import signal
 import sys
 import threading
 import time
 import types
+import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
+
+import cloudpickle
 
 from tacit.environments.live import LiveWorld
 from tacit.errors import require_count
@@ -39,8 +44,6 @@ from tacit.simulation.simulate import COMPILED_FROM, Progress, SeedRun, Speed, l
 
 if TYPE_CHECKING:
     from multiprocessing.synchronize import Event
-
-__all__ = ["SeedFailed", "Task", "run_tasks"]
 
 POLL_SECONDS: Final = 0.1
 TRIAL_SECONDS: Final = 1.5
@@ -94,8 +97,15 @@ def run_tasks(
         _run_here(tasks, finished, advanced)
         return
     done = 0 if workers is not None else _run_here(tasks, finished, advanced, seconds=TRIAL_SECONDS)
-    before = sum(task.config.episodes for task in tasks[:done])
-    _run_on_processes(tasks[done:], count, finished, lambda episodes: advanced(before + episodes))
+    before, left = sum(task.config.episodes for task in tasks[:done]), tasks[done:]
+    try:
+        sent = [cloudpickle.dumps(task) for task in left]
+    except Exception as error:
+        cause = f"{type(error).__name__}: {error}"
+        warnings.warn(f"one process runs all seeds: the run cannot be sent to others ({cause})", RuntimeWarning, 2)
+        _run_here(left, finished, lambda episodes: advanced(before + episodes))
+        return
+    _run_on_processes(left, sent, count, finished, lambda episodes: advanced(before + episodes))
 
 
 def run_seed(task: Task, progress: Progress) -> SeedRun:
@@ -230,7 +240,11 @@ def run_remote_seed(task: Task, progress: Progress) -> SeedRun:
 
 
 def _run_on_processes(
-    tasks: Sequence[Task], workers: int, finished: Callable[[Task, SeedRun], None], advanced: Progress
+    tasks: Sequence[Task],
+    sent: Sequence[bytes],
+    workers: int,
+    finished: Callable[[Task, SeedRun], None],
+    advanced: Progress,
 ) -> None:
     context = multiprocessing.get_context("spawn")
     counters = context.RawArray("q", len(tasks) + 1)
@@ -238,7 +252,7 @@ def _run_on_processes(
     pool = ProcessPoolExecutor(workers, mp_context=context, initializer=_begin_worker, initargs=(counters, stop))
     with pool:
         with _undisturbed_start():
-            numbers: dict[Future[SeedRun], int] = {pool.submit(_work, i, task): i for i, task in enumerate(tasks)}
+            numbers: dict[Future[bytes], int] = {pool.submit(_work, i, data): i for i, data in enumerate(sent)}
         pending = set(numbers)
         try:
             while pending:
@@ -255,16 +269,16 @@ def _run_on_processes(
             raise
 
 
-def _outcome(future: Future[SeedRun], task: Task, running: Callable[[], str]) -> SeedRun:
+def _outcome(future: Future[bytes], task: Task, running: Callable[[], str]) -> SeedRun:
     try:
-        return future.result()
+        return cast(SeedRun, pickle.loads(future.result()))  # noqa: S301  what our own worker wrote
     except BrokenProcessPool as error:
         raise SeedFailed(f"a worker process died (killed, or out of memory) while these ran: {running()}") from error
     except Exception as error:
         raise SeedFailed(f"{task} failed: {type(error).__name__}: {error}") from error
 
 
-def _running(tasks: Sequence[Task], numbers: dict[Future[SeedRun], int], counters: Any) -> str:
+def _running(tasks: Sequence[Task], numbers: dict[Future[bytes], int], counters: Any) -> str:
     """The tasks that had begun and not ended."""
     ended = {number for future, number in numbers.items() if future.done() and future.exception() is None}
     begun = [str(task) for i, task in enumerate(tasks) if i not in ended and counters[i] > 0]
@@ -296,13 +310,15 @@ def _end_with_parent(sentinel: int) -> None:
     os._exit(1)
 
 
-def _work(number: int, task: Task) -> SeedRun:
+def _work(number: int, sent: bytes) -> bytes:
+    task: Task = pickle.loads(sent)  # noqa: S301  what the parent wrote
+
     def progress(done: int) -> None:
         _counters[number] = done
         if _stop is not None and _stop.is_set():
             raise _Stopped
 
-    return run_seed(task, progress)
+    return cast(bytes, cloudpickle.dumps(run_seed(task, progress)))
 
 
 @contextlib.contextmanager

@@ -30,8 +30,6 @@ from tacit.noise.table import MECHANISMS
 from tacit.protocol import Totals
 from tacit.runs.config import RunConfig, parse_learner
 
-__all__ = ["CELLS", "apply_size_defaults", "is_large"]
-
 CELLS: Final = 10_000
 """A model with fewer cells H S² A is small: its runs are never changed, however many users come."""
 

@@ -5,14 +5,14 @@
     seeds/           one Parquet part (rows) and one JSON file (seconds) per finished seed, where there are several; the
                      rows of a single one are results.parquet
     results.parquet  all rows, long format; its presence means that the run is finished
-    timing.json      seconds per seed: the only file that differs between two runs of the same configuration (but for
-                     the day in privacy.json, which SOURCE_DATE_EPOCH fixes)
+    timing.json      seconds per seed: what differs between two runs of the same configuration, with the parts' seconds
+                     and the manifest (but for the day in privacy.json, which SOURCE_DATE_EPOCH fixes)
     policies.json    the last policy of every seed
     intervals.json   where the value of the best policy lies, by what every seed released (learners with valid bands)
     arms.json        what fresh users released about the final policy of every seed, where they were asked
     returns.json     what users of a live world earned, seed by seed; its rows have a column "return", not "regret"
-    digests.json     SHA-256 of the other files, but for the seconds
-    signature.json   who vouches for these digests, where somebody does (`sealing`)
+    digests.json     the manifest: every other file with its kind and SHA-256
+    signatures/      who vouches for it, where somebody does (`tacit.runs.signature`)
     environment.npz  the model, where it was handed over and has no name
 
 Parquet is read by DuckDB, Polars and pandas alike.
@@ -21,13 +21,12 @@ Parquet is read by DuckDB, Polars and pandas alike.
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import io
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,6 +36,7 @@ from tacit.errors import InvalidInput
 from tacit.planning.valid_bands import ValueInterval
 from tacit.policies import AnyPolicy, policy_from_dict
 from tacit.released.arms import ArmStatistics
+from tacit.runs.manifest import DIGESTS, make_manifest, sha256
 from tacit.runs.rows import COLUMNS, parquet_bytes, read_parquet, seed_details, seed_rows
 from tacit.runs.storage_paths import (
     TEMPORARY,
@@ -58,7 +58,6 @@ __all__ = [
     "COLUMNS",
     "DIGESTS",
     "RESULTS",
-    "RUN_FILES",
     "Digests",
     "RunDirectory",
     "check_writable",
@@ -81,10 +80,6 @@ CONFIG, PRIVACY, RESULTS, TIMING, POLICIES, RETURNS, INTERVALS, ARMS, MODEL = (
     "arms.json",
     "environment.npz",
 )
-DIGESTS: Final = "digests.json"
-RUN_FILES: Final = (CONFIG, PRIVACY, POLICIES, RETURNS, INTERVALS, ARMS, MODEL, RESULTS)
-"""The files of a finished run that have digests; a run without a model of its own or without returns lacks those."""
-
 
 Digests = dict[str, str]
 """File -> SHA-256 of its content."""
@@ -155,7 +150,7 @@ class RunDirectory:
                 self._clear()
             make_directory(self.path / "seeds" if parts else self.path)
             write_together(self.path, files)
-        return {name: _digest(content) for name, content in files.items()}
+        return {name: sha256(content) for name, content in files.items()}
 
     def model(self) -> TabularMDP | None:
         """The environment that was handed over, if it was."""
@@ -184,12 +179,14 @@ class RunDirectory:
         there = {file.name for file in (self.path / "seeds").iterdir()}
         return [seed for seed in seeds if self._part(seed).name in there]
 
-    def write_seed(self, run: SeedRun, labels: Mapping[str, Any]) -> None:
+    def write_seed(self, run: SeedRun, labels: Mapping[str, Any]) -> Digests:
         """Store a finished seed: its seconds first, then its rows, which count."""
         part = self._part(run.seed)
         rows = parquet_bytes(seed_rows(run, labels))
+        files = {f"{part.stem}.json": json_bytes(seed_details(run)), part.name: rows}
         with writing_to(self.path):
-            write_together(part.parent, {f"{part.stem}.json": json_bytes(seed_details(run)), part.name: rows})
+            write_together(part.parent, files)
+        return {f"{part.parent.name}/{name}": sha256(content) for name, content in files.items()}
 
     def finish(
         self,
@@ -222,19 +219,20 @@ class RunDirectory:
                 contents[name] = json_bytes(kept, indent=None)
         with writing_to(self.path):
             found = self._begun_before() if begun is None else begun
-            known = {**found, **{name: _digest(content) for name, content in {**contents, RESULTS: rows}.items()}}
-            digests = {name: known[name] for name in RUN_FILES if name in known}
-            contents[TIMING], contents[DIGESTS] = json_bytes(details), json_bytes(digests)
-            contents[RESULTS] = rows  # the last one: its presence means that the run is finished
+            contents[TIMING], contents[RESULTS] = json_bytes(details), rows
+            known = {**found, **{name: sha256(content) for name, content in contents.items()}}
+            contents[DIGESTS] = json_bytes(make_manifest("run", known))
+            contents[RESULTS] = contents.pop(RESULTS)  # the last one: its presence means that the run is finished
             write_together(self.path, contents)
 
     def _begun_before(self) -> Digests:
         """Digests of what another process has written before the first episode; what it left half written goes."""
         self._clear()
+        parts = (self.path / "seeds").iterdir() if (self.path / "seeds").is_dir() else ()
         found: Digests = {}
-        for name in (CONFIG, PRIVACY, MODEL):
+        for name in (CONFIG, PRIVACY, MODEL, *(f"seeds/{part.name}" for part in parts)):
             with contextlib.suppress(FileNotFoundError):  # most runs have no model of their own
-                found[name] = _digest((self.path / name).read_bytes())
+                found[name] = sha256((self.path / name).read_bytes())
         return found
 
     def _clear(self) -> None:
@@ -304,15 +302,12 @@ def _require_same(path: Path, there: Mapping[str, Any], here: Mapping[str, Any],
 
 def _flat(header: Mapping[str, Any]) -> dict[str, Any]:
     """What must agree: the configuration and everything it resolved to, but for why something was chosen."""
-    found = {key: value for part in ("config", "resolved") for key, value in dict(header.get(part) or {}).items()}
+    parts = [header.get(part) or {} for part in ("config", "resolved")]
+    found = {key: value for part in parts if isinstance(part, Mapping) for key, value in part.items()}
     found.pop("because", None)
     found.pop("by_size", None)
     found["world"] = header.get("world")  # another version of Gymnasium may be another game
     return found
-
-
-def _digest(content: bytes) -> str:
-    return hashlib.sha256(content).hexdigest()
 
 
 def _model_bytes(mdp: TabularMDP) -> bytes:

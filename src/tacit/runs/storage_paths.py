@@ -28,24 +28,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final, cast
 
-from tacit.errors import InvalidInput, NotSupported, TacitError
-
-__all__ = [
-    "TEMPORARY",
-    "check_writable",
-    "complete_files",
-    "is_local",
-    "json_bytes",
-    "locked",
-    "make_directory",
-    "read_json",
-    "resolve_location",
-    "write_json",
-    "write_private",
-    "write_together",
-    "write_whole",
-    "writing_to",
-]
+from tacit.documents import parse_json
+from tacit.errors import InvalidInput, NotSupported, TacitError, install_hint, require
 
 TEMPORARY: Final = ".tmp-"
 """How the names of files begin that are not written yet."""
@@ -64,6 +48,9 @@ def resolve_location(given: str | Path) -> Path:
     >>> resolve_location("file:///tmp/run")
     PosixPath('/tmp/run')
     """
+    place: object = given
+    named = isinstance(place, str | os.PathLike) or hasattr(place, "protocol")  # a UPath
+    require(named and place != "", "a file or directory must be named by text or a Path that is not empty", place)
     found = URL.fullmatch(given) if isinstance(given, str) else None
     if found is None:
         _require_no_url(given)
@@ -83,7 +70,7 @@ def resolve_location(given: str | Path) -> Path:
             )
         return Path(rest)
     if importlib.util.find_spec("fsspec") is None or importlib.util.find_spec("upath") is None:
-        raise NotSupported(f"results on {scheme}:// need the package fsspec: pip install 'tacit[fsspec]'")
+        raise NotSupported(f"results on {scheme}:// need the package fsspec: {install_hint('fsspec')}")
     return _remote(scheme, given)
 
 
@@ -285,10 +272,10 @@ def json_bytes(content: Mapping[str, Any], *, indent: int | None = 2) -> bytes:
 
 
 def read_json(path: Path) -> dict[str, Any]:
-    """Read what `write_json` wrote."""
+    """Read what `write_json` wrote, strictly (`tacit.documents`)."""
     try:
-        content = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
+        content = parse_json(path.read_bytes(), str(path))
+    except OSError as error:
         raise InvalidInput(f"{path} must be readable JSON written by tacit: {error}") from error
     if not isinstance(content, dict):
         raise InvalidInput(f"{path} must hold one JSON object")

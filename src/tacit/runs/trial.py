@@ -33,8 +33,6 @@ from tacit.runs.trial_result import People, TrialResult
 from tacit.simulation.arms import Lived, release_arms, trial_world
 from tacit.types import Trust
 
-__all__ = ["trial"]
-
 
 def trial(
     policy: Result | Bundle | object,

@@ -15,17 +15,6 @@ from tacit.runs.trial_result import TrialResult
 from tacit.simulation.arms import Lived, release_arms, trial_world, true_value
 from tacit.types import Trust
 
-__all__ = [
-    "arms_of_run",
-    "baseline_name",
-    "check_arms",
-    "claim_of",
-    "release_of_run",
-    "run_policies",
-    "trial_of_run",
-    "truth_of",
-]
-
 ALPHA: Final = 0.05
 """How often the statement of a run about its final policy may be wrong."""
 

@@ -15,11 +15,10 @@ from typing import Any, Final, Literal, TypeAlias, get_args
 from tacit._version import __version__
 from tacit.accounting.certificate import Certificate
 from tacit.accounting.claims import PrivacyClaim
+from tacit.documents import digest, without_seal
 from tacit.errors import InvalidInput, UnknownName, require
 from tacit.planning.arms import ArmInterval, Verdict, interval_of, verdict_of, wrong_verdict
 from tacit.released.arms import ArmStatistics
-
-__all__ = ["FORMAT", "ArmMean", "People", "TrialResult"]
 
 FORMAT: Final = "tacit-trial"
 FORMAT_VERSION: Final = 1
@@ -168,6 +167,9 @@ class TrialResult:
     @classmethod
     def from_dict(cls, plain: Mapping[str, Any]) -> TrialResult:
         """The trial that `to_dict` wrote; its interval and verdict must follow from what was released."""
+        fits = plain.get("digest") in (None, digest(plain))
+        require(fits, "a trial must be as it was written: its digest must fit", "another digest")
+        plain = without_seal(plain)
         known = (plain.get("format"), plain.get("format_version")) == (FORMAT, FORMAT_VERSION)
         require(known, f"a trial must be a {FORMAT} of version {FORMAT_VERSION}", plain.get("format"))
         try:
@@ -181,7 +183,7 @@ class TrialResult:
             )
             follows = found.to_dict()
             said = ("estimate", "low", "high", "p_value", "verdict", "means")
-            same = all(_close(plain[name], follows[name]) for name in said)
+            same = set(plain) == set(follows) and all(_close(plain[name], follows[name]) for name in said)
         except (KeyError, TypeError, AttributeError) as error:
             raise InvalidInput("a trial must be complete, as it was written") from error
         require(same, "a trial's interval and verdict must follow from what was released", "others")

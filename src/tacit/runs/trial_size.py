@@ -15,8 +15,6 @@ from tacit.planning.arms import power_of, require_alpha
 from tacit.release.arms import make_arms
 from tacit.types import Trust
 
-__all__ = ["TrialSize", "trial_size"]
-
 MAX_USERS: Final = 10**9
 """More users per arm are not looked for."""
 MIN_SQUARE: Final = 1e-100

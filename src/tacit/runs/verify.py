@@ -1,264 +1,524 @@
-"""Verification for whoever does not trust the writer: derive the certificate again and compare, believe nothing.
+"""Verification for readers who do not trust the writer: derive what is stated again, compare every entry of it.
 
-    a run's directory      from its configuration, beside digests and signature of its files
-    a comparison           every run of it, beside its signature
-    cells.json             from the recorded command of every run, beside its signature
-    a bundle               from its configuration, beside digest and signature
-    a trial                interval and verdict from what was released, the certificate from its events
-    a certificate          from its own events; what they belong to only a configuration can tell
+    a run's directory      certificate, claim and all that its configuration resolves to; rows and policies by digest
+    a comparison           every run of it
+    cells.json             the certified epsilon of every run, from its recorded command
+    a bundle               claim and certificate from its configuration; its policy by digest
+    a trial                noise, certificate and verdict from its own claim and sizes and from what was released
+    a certificate          from the request or command beside it; alone, its numbers follow from its events
 
-V1  A certificate is true if it is what its configuration (else: its events) gives, to a part in 10⁶. One that another
-    version of tacit wrote is true if it promises no more than what is derived now.
-V2  The verdict is about the certificate: one that says its claim is false, and is right, is true.
-V3  A file that cannot be read is an error, neither true nor false.
+V1  True is what is derived completely, to a part in 10⁶, in files that are as they were written: every file of a
+    directory is looked at (`tacit.runs.manifest`), and a document by itself has a digest.
+V2  What this version cannot derive completely is "not verified", whatever version it says it is of, and never true.
+V3  The verdict is about the certificate: one that says its claim is false, and is right, is true.
+V4  A file that cannot be read is an error, neither true nor false.
 """
 
 from __future__ import annotations
 
-import hashlib
-import json
 import math
+import re
 import shlex
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, fields
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field, fields, replace
+from functools import partial
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Literal, TypeAlias
 
 from tacit._version import __version__
 from tacit.accounting.certificate import FIRST_ENTRIES, Certificate
-from tacit.accounting.claims import PrivacyUnit
-from tacit.accounting.composition import epsilon_of
-from tacit.accounting.terms import Terms
+from tacit.accounting.claims import PrivacyClaim
+from tacit.accounting.terms import terms_of
+from tacit.documents import differences, digest, json_values, same, without_seal
 from tacit.errors import InvalidInput, TacitError, require
-from tacit.runs.assemble import assemble
+from tacit.policies import AnyPolicy, DeterministicPolicy, GaussianPolicy, LayeredPolicy, policy_from_dict
+from tacit.release.arms import make_arms
+from tacit.release.request import PrivacyRequest
+from tacit.release.table import make_privatizer
+from tacit.released.counts import CountShape
+from tacit.released.losses import LayeredShape
+from tacit.runs.assemble import Assembled, assemble
 from tacit.runs.config import RunConfig, as_seeds
-from tacit.runs.directory_signature import INDEX, doubts_about_signature, kept_signature, runs_of
-from tacit.runs.result import resolve
-from tacit.runs.signature import Signed, digest, examine
-from tacit.runs.storage import DIGESTS, RunDirectory, complete_files, read_json
-from tacit.runs.storage_paths import resolve_location
+from tacit.runs.manifest import DIGESTS, doubts_about_files, manifest_digest
+from tacit.runs.rows import read_parquet
+from tacit.runs.run_facts import derive, make_header, make_labels, make_privacy
+from tacit.runs.signature import Signed, examine, public_key, signers_beside
+from tacit.runs.storage import RESULTS, RunDirectory, complete_files, read_json
+from tacit.runs.trial_arms import arms_of_run
 from tacit.runs.trial_result import FORMAT as TRIAL
 from tacit.runs.trial_result import TrialResult
 
-__all__ = ["Verdict", "check_certificate", "doubts_about_run", "kept_config", "verify"]
-
-TOLERANCE: Final = 1e-6
-CELLS = "cells.json"
+INDEX: Final = "comparison.json"
+CELLS: Final = "cells.json"
+BUNDLE: Final = ("tacit-bundle", 3)
+VERSIONS: Final = re.compile(r"[0-9]+\.[0-9]+\.[0-9]+((a|b|rc|\.dev)[0-9]+)?")
 WHERE_IT_RUNS: Final = ("workers", "engine", "address", "out", "json")
 """Options of `tacit run` that are no part of a configuration."""
+Outcome: TypeAlias = Literal["true", "FALSE", "not verified"]
+Require: TypeAlias = Sequence[tuple[str, str | Path]]
+"""Roles, each with the public key of the party that must have signed in it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
-    """Whether a file tells the truth, and why."""
+    """Whether a file tells the truth, why, and what was looked at to say so."""
 
     path: str
     kind: str
-    true: bool
+    outcome: Outcome
     why: str
     signature: str
+    digest: str = ""
+    """What signatures beside it are about."""
+    looked_at: Mapping[str, str] = field(default_factory=dict)
+    """Every file -> "derived" (again, every entry), "digest" (as it was written) or "not looked at"."""
+    not_derived: tuple[str, ...] = ()
+    """What is taken as it is stated."""
+
+    @property
+    def true(self) -> bool:
+        """Whether it is."""
+        return self.outcome == "true"
 
     @property
     def line(self) -> str:
-        """Everything in one line."""
-        return f"{'true' if self.true else 'FALSE'}: {self.path} ({self.kind}, {self.signature}): {self.why}"
+        """The verdict in one line."""
+        return f"{self.outcome}: {self.path} ({self.kind}, {self.signature}): {self.why}"
+
+    @property
+    def coverage(self) -> tuple[str, ...]:
+        """Which files were looked at and how, and what was not derived, in lines."""
+        hows: dict[str, list[str]] = {}
+        for name, how in self.looked_at.items():
+            hows.setdefault(how, []).append(name)
+        lines = [f"{_SHOWN[how]}: {_listed(names)}" for how, names in hows.items()]
+        return (*lines, *([f"taken as stated: {_listed(self.not_derived)}"] if self.not_derived else []))
 
     def to_dict(self) -> dict[str, Any]:
         """JSON-ready values."""
-        return {field.name: getattr(self, field.name) for field in fields(self)}
+        plain = {item.name: getattr(self, item.name) for item in fields(self)}
+        return {**plain, "true": self.true, "looked_at": dict(self.looked_at), "not_derived": list(self.not_derived)}
 
 
-def verify(path: str | Path, *, key: str | Path | None = None) -> Verdict:
-    """Derive what a file or directory states, and say whether it is true (V1); `key` is the public key to insist on.
+_SHOWN: Final = {
+    "derived": "derived again",
+    "digest": "looked at by digest",
+    "not looked at": "not looked at",
+}
 
-    >>> import tempfile, tacit
-    >>> with tempfile.TemporaryDirectory() as place:
-    ...     made = tacit.run(environment="riverswim", learner="psrl", episodes=20, workers=1, out=place + "/run")
-    ...     found = verify(place + "/run")
-    >>> found.true, found.kind
-    (True, 'run')
-    """
-    place = resolve_location(path)
+
+UNSIGNED: Final = partial(examine, {})
+
+
+@dataclass(slots=True, kw_only=True)
+class Findings:
+    """What was found about a file or directory while it was looked through."""
+
+    kind: str
+    right: str = ""
+    """Why it is true, if it is."""
+    digest: str = ""
+    """What signatures beside it are about."""
+    inside: Callable[[str | Path | None], Signed] = UNSIGNED
+    """What the signatures inside of it are worth to a reader who has pinned a key."""
+    writer: str = "learner"
+    """The role of the party that signs inside."""
+    wrong: list[str] = field(default_factory=list)
+    unknown: list[str] = field(default_factory=list)
+    """What cannot be derived, and would have to be."""
+    looked_at: dict[str, str] = field(default_factory=dict)
+    not_derived: list[str] = field(default_factory=list)
+
+    def sealed(self, content: Mapping[str, Any]) -> None:
+        """What signatures are about is this document; the one inside must fit, if there is one."""
+        self.digest, self.inside = digest(content), partial(examine, content)
+        if "signature" in content and not (signed := examine(content, None)).valid:
+            self.wrong.insert(0, signed.words)
+
+    @property
+    def doubt(self) -> str | None:
+        """What is wrong or unknown, in words; None where nothing is."""
+        if self.wrong:
+            return f"FALSE: {'; '.join(self.wrong)}"
+        return f"not verified: {'; '.join(self.unknown)}" if self.unknown else None
+
+    @contextmanager
+    def deriving(self, what: str) -> Iterator[None]:
+        """What cannot be derived again at all is wrong."""
+        try:
+            yield
+        except (TacitError, KeyError, TypeError, ValueError, AttributeError, IndexError, ArithmeticError) as error:
+            self.wrong.append(f"{what}: {error if isinstance(error, TacitError) else type(error).__name__}")
+
+    def compare(self, stated: Any, derived: Any, name: str, version: object) -> None:
+        """Compare every entry; where another version wrote it, what differs is not known to be wrong (V2)."""
+        found = list(differences(stated, json_values(derived), name))
+        if found and version != __version__:
+            self.unknown.append(f"made by tacit {version}, where {__version__} derives otherwise: {found[0]}")
+        else:
+            self.wrong += found
+
+
+def verify_run_directory(place: Path, *, key: str | Path | None = None, needed: Require = ()) -> Verdict:
+    """Whether a run, a comparison or results are what they state."""
     with complete_files(place):
-        return _directory(place, key) if place.is_dir() else _file(place, key)
+        if RunDirectory(place).begun:
+            found = _run(place)
+        elif (place / INDEX).is_file():
+            found = _comparison(place)
+        else:
+            content = read_json(place / CELLS)
+            require("runs" in content, f"{place} must be a run, a comparison or results of tacit", "another directory")
+            found = Findings(kind="results")
+            _files(found, place, (CELLS,))
+            _cells(found, content["runs"])
+    return judged(place, found, key, needed)
 
 
-def _file(place: Path, key: str | Path | None) -> Verdict:
-    content = read_json(place)
-    if content.get("format") == "tacit-bundle":
-        return _bundle(place, content, key)
+def verify_file(place: Path, *, key: str | Path | None = None, needed: Require = ()) -> Verdict:
+    """Whether a single document is what it states, as far as it can be known without its directory."""
+    with complete_files(place):
+        content = read_json(place)
+        found = _document(place, content)
+        found.sealed(content)
+        found.looked_at.setdefault(place.name, "derived")
+        return judged(place, found, key, needed)
+
+
+def _document(place: Path, content: Mapping[str, Any]) -> Findings:
+    if content.get("format") == BUNDLE[0]:
+        return _bundle(content)
     if content.get("format") == TRIAL:
-        return _judged(place, "trial", *_trial(content), content, key)
+        return _trial(content)
     if "runs" in content and "experiment" in content:
-        return _judged(place, "results", *_cells(content["runs"]), content, key)
+        found = Findings(kind="results")
+        _cells(found, content["runs"])
+        return found
     stated = content if set(FIRST_ENTRIES) <= set(content) else content.get("certificate")
-    if not isinstance(stated, dict):
+    if not isinstance(stated, Mapping):
         raise InvalidInput(f"{place} must be a run, a comparison, results, a bundle or a certificate of tacit")
-    plain = {name: part for name, part in stated.items() if name not in ("signature", "digest")}
-    return _judged(place, "certificate", *_alone(plain, content), content, key)
+    return _certificate(content, stated)
 
 
-def _directory(place: Path, key: str | Path | None) -> Verdict:
-    """A run, a comparison or results: what it states, and whether it is what was signed."""
+def doubts_about_run(directory: Path) -> str | None:
+    """What of a run's directory is not true or cannot be verified; None if all of it is as it should be."""
+    return _run(directory).doubt
+
+
+def runs_of(place: Path) -> list[Path]:
+    """The runs of a directory: itself, those of a comparison (none of which may lie outside), or none."""
     if RunDirectory(place).begun:
-        kind, wrong, right = "run", doubts_about_run(place), _certificate_words(place)
-    elif (place / INDEX).is_file():
-        runs = runs_of(place)
-        wrong = [f"{run.relative_to(place)}: {line}" for run in runs for line in doubts_about_run(run)]
-        kind, right = "comparison", f"all {len(runs)} runs are what they state"
-    else:
-        content = read_json(place / CELLS)
-        require("runs" in content, f"{place} must be a run, a comparison or results of tacit", "another directory")
-        kind, (wrong, right) = "results", _cells(content["runs"])
-    return _judged(place, kind, [*wrong, *doubts_about_signature(place)], right, kept_signature(place), key)
+        return [place]
+    if not (place / INDEX).is_file():
+        return []
+    listed = [Path(str(one)) for one in read_json(place / INDEX).get("runs", ())]
+    for one in listed:
+        require(not one.is_absolute() and ".." not in one.parts, "runs of a comparison must lie inside it", str(one))
+    return [place / str(one) for one in listed]
 
 
 def kept_config(header: Mapping[str, Any], model: Any = None) -> RunConfig:
     """The configuration in config.json; versions before 0.3 left a delta of 0 out."""
+    require(isinstance(header.get("config"), Mapping), "config must be an object", type(header.get("config")).__name__)
     plain = dict(header["config"])
     if plain.get("trust", "none") != "none" and plain.get("delta") is None:
         plain["delta"] = 0.0
     return RunConfig.from_dict(plain, model=model)
 
 
-def doubts_about_run(directory: Path) -> list[str]:
-    """What of a run's directory is not true; empty if all of it is."""
-    place = RunDirectory(directory)
-    header, privacy = place.header(), place.privacy()
-    wrong = [f"{name} is not as it was written (its digest differs)" for name in _altered(place)]
-    try:
-        config = kept_config(header, place.model())
-        parts = assemble(config)
-        found = resolve(parts, config)
-    except (TacitError, KeyError, TypeError) as error:
-        return [*wrong, f"its configuration gives no certificate: {error}"]
-    resolved = header.get("resolved", {})
-    for name in ("fingerprint", "privatizer", "calibration", "users_per_batch"):
-        if resolved.get(name) != getattr(found, name):
-            wrong.append(f"{name} is {resolved.get(name)!r} there, the configuration gives {getattr(found, name)!r}")
-    stated = privacy.get("certificate", {})
-    if privacy.get("claim") != stated.get("claim"):
-        wrong.append("claim and certificate of privacy.json are about different claims")
-    terms = stated.get("terms")
-    if terms is not None and terms.get("version") != header.get("version"):
-        wrong.append(f"config.json is of tacit {header.get('version')}, its certificate of {terms.get('version')}")
-    return wrong + check_certificate(stated, parts.certificate, str(header.get("version")))
+def check_version(found: Findings, version: object) -> None:
+    """The version that wrote a document is spelled as versions are."""
+    if not isinstance(version, str) or VERSIONS.fullmatch(version) is None:
+        found.wrong.append("version must be that of a tacit, as in 0.8.0")
 
 
-def check_certificate(stated: Mapping[str, Any], derived: Certificate, version: str) -> list[str]:
-    """What a certificate states that is not what was derived (V1)."""
-    missing = [name for name in FIRST_ENTRIES if name not in stated]
-    if missing:
-        return [f"the certificate does not say {', '.join(missing)}"]
-    try:
-        read = Certificate.from_dict(stated)
-    except (TacitError, KeyError, TypeError, ValueError) as error:
-        return [f"the certificate contradicts itself: {error}"]
-    stated = _respelled(stated)
+def check_digest(found: Findings, content: Mapping[str, Any]) -> None:
+    """A document by itself has a digest (V1)."""
+    if content.get("digest") is None:
+        found.unknown.append("it has no digest")
+    elif content["digest"] != digest(content):
+        found.wrong.append("its content does not have the digest it states")
+
+
+def check_certificate(stated: Mapping[str, Any], derived: Certificate, version: str = __version__) -> list[str]:
+    """What a certificate states that is not what was derived, entry by entry; any day will do, and that version."""
+    return list(differences(stated, json_values(as_stated(stated, derived, version)), "certificate"))
+
+
+def as_stated(stated: Mapping[str, Any], derived: Certificate, version: object) -> dict[str, Any]:
+    """The derived certificate with what is free: its day, its version, and packages that were not checked there."""
     # What was not checked where it was written may have been checked here; the other way round it says too little.
-    derived = derived.resting_on(read.unchecked)
-    gives = json.loads(json.dumps(derived.to_dict()))
-    if version != __version__:
-        return _promises_more(stated, derived, gives, version)
-    if "terms" in stated:
-        if stated["terms"] is not None:  # any day will do
-            gives["terms"] = {**(gives["terms"] or {}), "date": stated["terms"]["date"]}
-        return _differing(stated, gives, {**gives, **stated})
-    return _differing(stated, gives, FIRST_ENTRIES)
+    packages = stated.get("unchecked", ())
+    if isinstance(packages, Sequence) and not isinstance(packages, str):
+        derived = derived.resting_on([str(package) for package in packages])
+    terms = stated.get("terms")
+    if derived.terms is not None and isinstance(terms, Mapping):
+        day = str(terms.get("date"))
+        if re.fullmatch("[0-9]{4}-[0-9]{2}-[0-9]{2}", day):
+            derived = replace(derived, terms=replace(derived.terms, date=day, version=str(version)))
+    return derived.to_dict()
 
 
-def _respelled(stated: Mapping[str, Any]) -> dict[str, Any]:
-    """The certificate as it is spelled now: its unit was {"trajectories": g} before 0.4, its words were fewer."""
-    claim, terms = stated["claim"], stated.get("terms")
-    found = {**stated, "claim": {**claim, "unit": PrivacyUnit.from_dict(claim["unit"]).to_dict()}}
-    read = Certificate.from_dict(stated).to_dict()  # which accepts what versions up to 0.8.0 say about collusion
-    found |= {name: read[name] for name in ("collusion", "statement") if name in found}
-    return found if terms is None else {**found, "terms": Terms.from_dict(terms).to_dict()}
-
-
-def _differing(stated: Mapping[str, Any], gives: Mapping[str, Any], names: Iterable[str]) -> list[str]:
-    # An entry that is left out says nothing (`others`, where there are none).
-    return [
-        f"{name} is {_short(stated.get(name))}, where {_short(gives.get(name))} is derived"
-        for name in names
-        if not _same(stated.get(name), gives.get(name))
-    ]
-
-
-def _promises_more(
-    stated: Mapping[str, Any], derived: Certificate, gives: Mapping[str, Any], version: str
-) -> list[str]:
-    """What another version stated that is stronger than what is derived now, or about something else."""
-    wrong = _differing(stated, gives, ("claim", "calibration", "delta", "local_epsilon"))
-    if stated.get("terms") is not None and gives["terms"] is not None:
-        wrong += _differing(stated["terms"], gives["terms"], ("noise", "honest_fraction", "sizes", "unit"))
-    printed = [] if stated["printed"] is None else [(stated["printed"]["delta"], stated["printed"]["certified"])]
-    for delta, epsilon in [(stated["delta"], stated["epsilon"]), *stated["curve"], *printed]:
-        now = epsilon_of(derived.events or (), delta) if derived.claim.trust != "none" else math.inf
-        if float(epsilon) < now * (1.0 - TOLERANCE):
-            wrong.append(
-                f"epsilon {_short(epsilon)} at delta {delta:g} by tacit {version}, where {__version__} "
-                f"derives {now:.6g}"
+def _run(directory: Path) -> Findings:
+    """Everything that is known about a run's directory."""
+    place, found = RunDirectory(directory), Findings(kind="run")
+    _files(found, directory, ("config.json", "privacy.json"))
+    header, privacy = place.header(), place.privacy()
+    version = header.get("version")
+    check_version(found, version)
+    with found.deriving("its configuration gives no certificate"):
+        config = kept_config(header, place.model())
+        facts = derive(config)
+        texts = {name: header.get(name) for name in ("experiment", "label", "command")}
+        plain = all(isinstance(text, str) for text in texts.values())
+        require(plain, "experiment, label and command must be text", "something else")
+        world = facts.world
+        if world is not None and "gymnasium" in world:  # that of the machine it ran on
+            world = {**world, "gymnasium": (header.get("world") or {}).get("gymnasium")}
+        named: dict[str, str] = {name: str(text) for name, text in texts.items()}
+        gives = make_header(facts.config, facts.resolved, **named, version=str(version), world=world)
+        found.compare(header, gives, "config.json", version)
+        stated = privacy.get("certificate")
+        certificate = as_stated(stated if isinstance(stated, Mapping) else {}, facts.certificate, version)
+        said = make_privacy(facts.claim, facts.certificate, facts.batches) | {"certificate": certificate}
+        found.compare(privacy, said, "privacy.json", version)
+        with found.deriving("its rows and policies must belong to its configuration"):
+            labels = make_labels(
+                config, facts.resolved, facts.claim, experiment=named["experiment"], label=named["label"]
             )
-    return wrong[:3]
+            _results(place, config, labels)
+        verdict = facts.certificate.verdict
+        simulated = "" if facts.certificate.release else " It is a simulation, which protects nobody."
+        found.right = f"its certificate is what its configuration gives. {verdict}{simulated}"
+    found.not_derived += ["rows", "policies", "seconds"]
+    return found
 
 
-def _alone(stated: Mapping[str, Any], content: Mapping[str, Any]) -> tuple[list[str], str]:
+def _results(place: RunDirectory, config: RunConfig, labels: Mapping[str, Any]) -> None:
+    """Raise unless rows, policies and what was released belong to the configuration."""
+    if not place.finished:
+        raise InvalidInput(f"{RESULTS} is missing: the run is not finished")
+    table = read_parquet(place.path / RESULTS)
+    for name, value in labels.items():
+        one = table.column(name).unique().to_pylist()
+        require(one == [value], f"the column {name} must hold {value!r}", one[:2])
+    seeds = table.column("seed").unique().to_pylist()
+    require(seeds == list(config.seeds), "the rows must be of the seeds of the configuration", seeds[:3])
+    parts = assemble(config)
+    for policy in place.policies(config.seeds):
+        require(policy is None or _fits_shape(policy, parts.learner.shape), "policies must fit the world", "others")
+    place.returns(config.seeds), place.intervals(config.seeds), place.timing()
+    arms = place.arms(config.seeds)
+    require(len(arms) == (0 if config.value_users is None else len(config.seeds)), "arms are of every seed", len(arms))
+    expected = arms_of_run(config) if arms else None
+    for one in arms:
+        same_law = expected is not None and (one.noise, one.users) == (expected.noise, expected.users)
+        require(same_law, "what fresh users released must have the noise of their claim", "another noise")
+
+
+def _comparison(place: Path) -> Findings:
+    """Every run of a comparison, and that nothing else is in it."""
+    found, runs = Findings(kind="comparison"), runs_of(place)
+    _files(found, place, (INDEX,))
+    index = read_json(place / INDEX)
+    check_version(found, index.get("version"))
+    names = ("format", "name", "scale", "runs", "version", "command")
+    texts = all(isinstance(index.get(name), str) for name in ("name", "version", "command"))
+    if set(index) != set(names) or index["format"] != 1 or not texts or len(set(index["runs"])) != len(runs):
+        found.wrong.append(f"{INDEX} is not as tacit writes it")
+    for run in runs:
+        name, inner = run.relative_to(place).as_posix(), _run(run)
+        found.wrong += [f"{name}: {line}" for line in inner.wrong]
+        found.unknown += [f"{name}: {line}" for line in inner.unknown]
+        found.looked_at |= {f"{name}/{file}": how for file, how in inner.looked_at.items()}
+        if f"{name}/{DIGESTS}" not in found.looked_at:
+            found.unknown.append(f"{name} is not listed")
+    found.not_derived += ["rows", "policies", "seconds", "figures"]
+    found.right = f"all {len(runs)} runs are what they state"
+    return found
+
+
+def _files(found: Findings, place: Path, derived: Iterable[str]) -> None:
+    """Look at every file of a directory by its manifest; `derived` are those whose entries are derived, too."""
+    wrong, unknown, names = doubts_about_files(place, found.kind)
+    found.wrong += wrong
+    found.unknown += unknown
+    found.looked_at = dict.fromkeys(derived, "derived")
+    found.looked_at |= {name: "digest" for name in names if name not in found.looked_at}
+    if not unknown and (place / DIGESTS).is_file():
+        found.looked_at[DIGESTS] = "derived"
+        found.digest = manifest_digest(place)
+
+
+def _certificate(content: Mapping[str, Any], stated: Mapping[str, Any]) -> Findings:
     """A certificate without its run: by the command beside it, else by its own events."""
-    version = str((stated.get("terms") or {}).get("version", content.get("version")))
-    config = _from_command(str(content.get("command", "")))
-    if config is not None:
-        return check_certificate(stated, assemble(config).certificate, version), "it is what its command gives"
-    try:
-        derived = Certificate.from_dict(stated).derived()
-    except (TacitError, KeyError, TypeError, ValueError) as error:
-        return [f"the certificate contradicts itself: {error}"], ""
-    if derived is None:
-        return ["it has neither events nor a configuration to derive it from (certificates before 0.3)"], ""
-    return check_certificate(stated, derived, version), "it follows from its events (whose they are it cannot prove)"
+    found = Findings(kind="certificate")
+    check_digest(found, content)
+    terms = stated.get("terms")
+    version = terms.get("version") if isinstance(terms, Mapping) else content.get("version")
+    plain = without_seal(stated) if stated is content else stated
+    config, beside = _from_command(str(content.get("command", ""))), dict[str, Any]()
+    asked = content.get("configuration")
+    with found.deriving("it cannot be derived again"):
+        if config is not None:
+            derived: Certificate | None = derive(config).certificate
+            beside, found.right = _facts_beside(config), "it is what its command gives"
+        elif isinstance(asked, Mapping) and "feedback" not in asked:
+            derived = _asked(content, asked)
+            beside, found.right = {"claim": derived.claim.to_dict()}, "it is what its configuration gives"
+        else:
+            derived = Certificate.from_dict(plain).derived()
+            beside = {} if stated is content else {name: part for name, part in stated.items() if name in content}
+            alone = "its numbers follow from its events, but its terms and families from nothing in it"
+            found.unknown.append("it has no events to derive it from" if derived is None else alone)
+        if derived is not None:
+            found.compare(plain, as_stated(plain, derived, version), "certificate", version)
+    for name in beside:
+        found.wrong += differences(content.get(name), json_values(beside[name]), name)
+    known = {*beside, "certificate", "digest", "signature"}
+    found.not_derived += [] if stated is content else sorted({*content} - known)
+    return found
 
 
-def _trial(content: Mapping[str, Any]) -> tuple[list[str], str]:
-    """A trial: its interval and verdict from what was released, its certificate from its own events."""
-    plain = {name: part for name, part in content.items() if name not in ("signature", "digest")}
-    try:
-        found = TrialResult.from_dict(plain)
-    except TacitError as error:
-        return [str(error)], ""
-    derived = found.certificate.derived()
-    if derived is None:
-        return ["its certificate has no events to derive it from"], ""
-    wrong = check_certificate(plain["certificate"], derived, found.version)
-    return wrong, "its verdict follows from what was released, and its certificate from its events"
+def _asked(content: Mapping[str, Any], asked: Mapping[str, Any]) -> Certificate:
+    """The certificate that `tacit certify` gives for the configuration beside it."""
+    claim, terms = PrivacyClaim.from_dict(content["claim"]), content["certificate"]["terms"]
+    shape = CountShape(
+        horizon=asked["horizon"],
+        num_states=asked["states"],
+        num_actions=asked["actions"],
+        staged=asked["statistics"] == "stage-dependent",
+    )
+    request = PrivacyRequest(
+        trust=asked["trust"],
+        shape=shape,
+        episodes=asked["episodes"],
+        epsilon=claim.epsilon,
+        delta=claim.delta,
+        calibration=content["calibration"],
+        mechanism=content["mechanism"],
+        users_per_batch=asked["batch"],
+        allow_large_delta=True,
+        honest_fraction=1.0 if terms["honest_fraction"] is None else terms["honest_fraction"],
+        unit=claim.unit,
+    )
+    made: Any = make_privatizer(request)
+    derived: Certificate = made.certificate()
+    sizes = {"episodes": asked["episodes"], "users_per_batch": asked["batch"]}
+    return derived.under(terms_of(made, noise=terms["noise"], **sizes), made)
 
 
-def _bundle(place: Path, content: dict[str, Any], key: str | Path | None) -> Verdict:
-    wrong = [] if content.get("digest") == digest(content) else ["its content does not have the digest it states"]
-    try:
-        parts = assemble(RunConfig.from_dict(content["config"]))
-        if content["claim"] != content["certificate"]["claim"]:
-            wrong.append("claim and certificate are about different claims")
-        wrong += check_certificate(content["certificate"], parts.certificate, str(content["version"]))
-    except (TacitError, KeyError, TypeError) as error:
-        wrong.append(f"its configuration gives no certificate: {error}")
-    return _judged(place, "bundle", wrong, "its certificate is what its configuration gives", content, key)
+def _facts_beside(config: RunConfig) -> dict[str, Any]:
+    """What `tacit run --json` says beside a certificate that follows from the command."""
+    facts = derive(config)
+    return {
+        "claim": facts.claim.to_dict(),
+        "trust": facts.claim.trust,
+        "resolved": asdict(facts.resolved),
+        "calibration": facts.resolved.calibration,
+        "mechanism": facts.resolved.mechanism,
+        "batch": facts.resolved.users_per_batch,
+        "batches": [batch.to_dict() for batch in facts.batches],
+        "environment": config.world_name,
+        "learner": config.learner,
+        "episodes": config.episodes,
+        "seed_list": list(config.seeds),
+    }
 
 
-def _cells(runs: list[dict[str, Any]]) -> tuple[list[str], str]:
+def _trial(content: Mapping[str, Any]) -> Findings:
+    """A trial: noise and certificate from its claim and sizes, interval and verdict from what was released."""
+    found, plain = Findings(kind="trial"), without_seal(content)
+    check_digest(found, content)
+    check_version(found, plain.get("version"))
+    with found.deriving("it cannot be derived again"):
+        trial = TrialResult.from_dict(plain)
+        found.compare(plain, trial.to_dict(), "trial", trial.version)
+        claim, terms = trial.claim, trial.certificate.terms
+        if trial.people != "fresh" or terms is None:
+            found.unknown.append("its certificate adds up a run that is not in it")
+        else:
+            none = claim.trust == "none"
+            arms = make_arms(
+                users=trial.released.users,
+                trust=claim.trust,
+                epsilon=None if none else claim.epsilon,
+                delta=None if none else claim.delta,
+                honest_fraction=1.0 if terms.honest_fraction is None else terms.honest_fraction,
+                allow_large_delta=True,
+            )
+            if trial.released.noise != arms.noise:
+                found.wrong.append("what was released does not have the noise of its claim")
+            derived = as_stated(plain["certificate"], arms.certificate(), trial.version)
+            found.compare(plain["certificate"], derived, "certificate", trial.version)
+    found.not_derived += ["environment", "arms", "bounds", "sums", "truth"]
+    found.right = "its verdict follows from what was released, its noise and certificate from its claim"
+    return found
+
+
+def _bundle(content: Mapping[str, Any]) -> Findings:
+    """A bundle: claim and certificate from its configuration."""
+    found = Findings(kind="bundle")
+    check_digest(found, content)
+    version = content.get("version")
+    check_version(found, version)
+    entries = {"format", "format_version", "version", "config", "seed", "policy", "claim", "certificate", "audit"}
+    if content.get("format_version") != BUNDLE[1]:
+        found.unknown.append(f"made by tacit {version} in the format {content.get('format_version')}")
+        return found
+    if set(without_seal(content)) != entries:
+        found.wrong.append(f"a bundle has the entries {', '.join(sorted(entries))}")
+        return found
+    with found.deriving("its configuration gives no certificate"):
+        config = RunConfig.from_dict(content["config"])
+        found.compare(content["config"], config.to_dict(), "config", version)
+        parts = assemble(config)
+        found.compare(content["claim"], parts.claim.to_dict(), "claim", version)
+        stated = content["certificate"]
+        found.compare(stated, as_stated(stated, parts.certificate, version), "certificate", version)
+        require(_belongs(content, parts, config), "the policy must belong to its configuration", "another")
+    found.not_derived += ["policy", "audit"]
+    found.right = "its certificate is what its configuration gives"
+    return found
+
+
+def _belongs(content: Mapping[str, Any], parts: Assembled, config: RunConfig) -> bool:
+    """Whether the policy of a bundle is one of its world, and of the seed of its configuration."""
+    fits = _fits_shape(policy_from_dict(content["policy"]), parts.learner.shape)
+    return fits and type(content["seed"]) is int and [content["seed"]] == list(config.seeds)
+
+
+def _fits_shape(policy: AnyPolicy, shape: Any) -> bool:
+    """Whether a policy is one of the world that a learner of this shape plays in."""
+    if isinstance(policy, LayeredPolicy):
+        return isinstance(shape, LayeredShape) and len(policy.flat) == shape.pairs
+    if isinstance(policy, GaussianPolicy):
+        return bool(shape.num_actions == 0 and len(policy.means) == shape.num_states)
+    sizes = (shape.horizon, shape.num_states)
+    if isinstance(policy, DeterministicPolicy):
+        return policy.actions.shape == sizes and int(policy.actions.max(initial=0)) < shape.num_actions
+    return bool(policy.table.shape == (*sizes, shape.num_actions))
+
+
+def _cells(found: Findings, runs: Sequence[Mapping[str, Any]]) -> None:
     """Committed results: the certified epsilon of every run whose command can be read."""
-    wrong, derived = [], 0
+    derived = 0
     for run in runs:
         config = _from_command(run["command"])
         if config is None:
             continue
-        found, stated = assemble(config).certificate, run["certified epsilon"]
+        certificate, stated = assemble(config).certificate, run["certified epsilon"]
         derived += 1
-        now = found.epsilon
         # Null is written for infinity: no protection, or none that the accountant could find.
-        fits = math.isinf(now) if stated is None else stated >= now * (1.0 - TOLERANCE)
-        if not fits or run["delta"] != found.delta:
-            wrong.append(f"{run['run']}: epsilon {_short(stated)} is stated, {_short(now)} is derived")
-    return wrong, f"{derived} of {len(runs)} epsilons derived again"
+        now = None if math.isinf(certificate.epsilon) else certificate.epsilon
+        line = f"{run['run']}: epsilon {stated!r} at delta {run['delta']!r} is stated, {now!r} is derived"
+        if not same([stated, run["delta"]], [now, certificate.delta]):
+            more = now is not None and (stated is None or stated > now) and same(run["delta"], certificate.delta)
+            (found.unknown if more and stated is not None else found.wrong).append(line)
+    if derived < len(runs):
+        found.not_derived.append(f"{len(runs) - derived} of {len(runs)} epsilons, whose commands are no 'tacit run'")
+    found.right = f"{derived} of {len(runs)} epsilons derived again"
 
 
 def _from_command(command: str) -> RunConfig | None:
@@ -283,47 +543,43 @@ def _from_command(command: str) -> RunConfig | None:
     return kept_config({"config": {name: part for name, part in plain.items() if name not in WHERE_IT_RUNS}})
 
 
-def _judged(
-    place: Path, kind: str, wrong: list[str], right: str, content: Mapping[str, Any], key: str | Path | None
-) -> Verdict:
-    signed: Signed = examine(content, key)
-    forged = "signature" in content and not signed.valid
-    wrong = [*wrong, *([signed.words] if forged or (key is not None and not signed.pinned) else [])]
-    more = f" (and {len(wrong) - 1} more)" if len(wrong) > 1 else ""
-    why = f"{wrong[0]}{more}" if wrong else right
-    return Verdict(path=str(place), kind=kind, true=not wrong, why=why, signature=signed.words)
+def judged(place: Path, found: Findings, key: str | Path | None, needed: Require, *, at: Path | None = None) -> Verdict:
+    """The verdict on what was found, and on who signed it, or the directory `at` which it stands."""
+    beside, forged = signers_beside(place if at is None else at)
+    earlier = [one for one in beside if one.digest != found.digest]
+    signers = [one for one in beside if one.digest == found.digest]
+    found.wrong += forged
+    if earlier and found.kind != "study":  # which goes on after it was signed
+        found.wrong += [f"the signature of its {one.role} is about something else" for one in earlier]
+    inside = found.inside(key)
+    pinned = None if key is None else public_key(key)
+    by_key = [one for one in signers if one.key == pinned]
+    if pinned is not None and not by_key and not inside.pinned:
+        found.wrong.append("signed by other keys than the given one" if signers else inside.words)
+    for role, wanted in needed:
+        raw_key = public_key(wanted)
+        vouches = any((one.role, one.key) == (role, raw_key) for one in signers)
+        vouches = vouches or (role == found.writer and found.inside(wanted).pinned)
+        if not vouches:
+            found.wrong.append(f"it is not signed by the {role} with the key {wanted}")
+    words = [] if inside.words == "unsigned" and signers else [inside.words]
+    words += [f"signed by the {'pinned key' if one in by_key else 'key'} of its {one.role}" for one in signers]
+    words += ["signed earlier, before it went on"] if earlier and found.kind == "study" else []
+    outcome: Outcome = "FALSE" if found.wrong else "not verified" if found.unknown else "true"
+    lines = found.wrong or found.unknown
+    more = f" (and {len(lines) - 1} more)" if len(lines) > 1 else ""
+    return Verdict(
+        path=str(place),
+        kind=found.kind,
+        outcome=outcome,
+        why=f"{lines[0]}{more}" if lines else found.right,
+        signature=", ".join(words),
+        digest=found.digest,
+        looked_at=found.looked_at,
+        not_derived=tuple(found.not_derived),
+    )
 
 
-def _certificate_words(place: Path) -> str:
-    stated = RunDirectory(place).privacy().get("certificate", {})
-    simulated = "" if stated.get("release") else " It is a simulation, which protects nobody."
-    return f"its certificate is what its configuration gives. {stated.get('verdict', '')}{simulated}"
-
-
-def _altered(place: RunDirectory) -> list[str]:
-    """The files that are not as they were when the run was finished."""
-    if not (place.path / DIGESTS).is_file():
-        return []
-    found = []
-    for name, expected in read_json(place.path / DIGESTS).items():
-        file = place.path / name
-        if not file.is_file() or hashlib.sha256(file.read_bytes()).hexdigest() != expected:
-            found.append(name)
-    return found
-
-
-def _same(first: Any, second: Any) -> bool:
-    """Equal, numbers to a part in 10⁶."""
-    numbers = isinstance(first, int | float) and isinstance(second, int | float)
-    if numbers and not isinstance(first, bool) and not isinstance(second, bool):
-        return math.isclose(first, second, rel_tol=TOLERANCE, abs_tol=0.0)
-    if isinstance(first, list) and isinstance(second, list):
-        return len(first) == len(second) and all(map(_same, first, second))
-    if isinstance(first, dict) and isinstance(second, dict):
-        return set(first) == set(second) and all(_same(first[name], second[name]) for name in first)
-    return bool(first == second) and isinstance(first, bool) == isinstance(second, bool)
-
-
-def _short(value: Any) -> str:
-    text = f"{value:.6g}" if isinstance(value, float) else str(value)
-    return text if len(text) <= 60 else f"{text[:57]}..."
+def _listed(names: Sequence[str]) -> str:
+    """Some names in a line."""
+    return ", ".join(names[:12]) + (f" and {len(names) - 12} more" if len(names) > 12 else "")

@@ -18,24 +18,6 @@ import msgspec
 
 from tacit.errors import InvalidInput, UnknownName, require
 
-__all__ = [
-    "PARTIES",
-    "IssuerConfig",
-    "Keys",
-    "LearnerConfig",
-    "Limits",
-    "Listen",
-    "MixerConfig",
-    "PartyConfig",
-    "Peer",
-    "Secret",
-    "ShufflerConfig",
-    "database_url",
-    "read_config",
-    "read_party",
-    "scraper_of",
-]
-
 LARGEST_CONFIG: Final = 2**20
 LARGEST_SECRET: Final = 4096
 ORIGIN: Final = re.compile(r"https?://[a-z0-9.-]+(:[0-9]{1,5})?")

@@ -3,38 +3,212 @@
 Shuffler, issuer and learner are real processes on loopback, each with its own directory, database and keys; people are
 simulated (they swim in RiverSwim) and their devices talk to the parties over HTTP, with tokens, envelopes and, under
 shuffle trust, sealed messages. Noise comes from the operating system.
+
+The page of a demonstration, on loopback: a person plays RiverSwim in a browser and takes part in the study.
+
+The page is the device of `js/tacit-device` as it stands there. It comes from a party of its own, which neither shuffles
+nor learns, under a policy that lets it load its own files and talk to the shuffler.
+
+P1  Only files of the device are served, by their names; whatever else is asked for is not found.
+P2  The page answers nobody but this machine, and keeps nothing.
+
+Simulated people of a demonstration: a slice of them lives one stage, each with a device of its own over HTTP.
+
+Devices keep their state in memory here: thousands on one disk would measure the disk. Some people stay away and some
+send a cover report; everybody takes a token at another time than the report is sent.
 """
 
 from __future__ import annotations
 
+import asyncio
 import json
 import multiprocessing
 import os
 import tempfile
+import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any, Final, get_args
+
+import numpy as np
 
 from tacit.accounting.certificate import Certificate
 from tacit.accounting.claims import Trust
 from tacit.accounting.composition import epsilon_of
 from tacit.environments.registry import make
-from tacit.errors import UnknownName, require, require_count
+from tacit.errors import InvalidInput, NotSupported, TacitError, UnknownName, require, require_count
 from tacit.policies.named import NamedPolicy
-from tacit.service.demo_page import DemoPage, serve_page
-from tacit.service.demo_people import Lived, Slice, live_stage
+from tacit.service.device import PinnedKeys, RemoteDevice
+from tacit.service.http_client import Backoff, async_client, converse_all
 from tacit.service.loopback import Loopback
-from tacit.service.tokens.enrolment import Enrolment
-from tacit.study.demo import ACTIONS, STATES
+from tacit.service.tokens.admission import Enrolment
+from tacit.study.demo import ACTIONS, AWAY, COVERED, STATES, live
 from tacit.study.design import StudyDesign, plan_study
 
-__all__ = ["STAGES", "ServiceDemo", "run_service_demo"]
+TYPES: Final = {".html": "text/html", ".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml"}
+STUDY: Final = "/demo/study.json"
+POLICY: Final = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; "
+    "connect-src 'self' http://127.0.0.1:*; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+)
+HERE: Final = Path(__file__).parents[1]
+PLACES: Final = (HERE / "pages" / "device", HERE.parents[1] / "js" / "tacit-device")
+"""The device in an installed package, and in a checkout."""
+
+
+def device_files() -> dict[str, Path]:
+    """The files of the device in the browser, by the addresses at which they are served (P1).
+
+    >>> {"/index.js", "/demo/index.html", "/demo/page.js"} <= set(device_files())
+    True
+    """
+    for place in PLACES:
+        if (place / "index.js").is_file():
+            found = (path for path in sorted(place.rglob("*")) if path.suffix in TYPES)
+            named = {f"/{path.relative_to(place).as_posix()}": path for path in found}
+            return {name: path for name, path in named.items() if not name.startswith("/test/")}
+    raise NotSupported("this installation has no device for browsers: take js/tacit-device from the repository")
+
+
+class DemoPage:
+    """Where the page is, and the study that it asks for."""
+
+    def __init__(self, port: int) -> None:
+        self.origin = f"http://127.0.0.1:{port}"
+        self.url = f"{self.origin}/demo/"
+        self.study: bytes | None = None
+
+    def tell(self, *, shuffler: str, pins: Mapping[str, str], cap: float, floor: int) -> None:
+        """Where the study is and whom it trusts; `cap` and `floor` are the person's own limits."""
+        self.study = json.dumps({"shuffler": shuffler, "pins": dict(pins), "cap": cap, "floor": floor}).encode()
+
+
+@contextmanager
+def serve_page() -> Iterator[DemoPage]:
+    """Serve the page until the block ends, at a port that the kernel chooses (P2)."""
+    files = device_files()
+
+    class Handler(BaseHTTPRequestHandler):
+        """Answers GET, and nothing else."""
+
+        def do_GET(self) -> None:
+            """A file of the device, or the study."""
+            asked = "/demo/index.html" if self.path in ("/", "/demo/") else self.path
+            if asked == STUDY and page.study is not None:
+                self._answer(200, "application/json", page.study)
+            elif asked in files:
+                self._answer(200, TYPES[files[asked].suffix], files[asked].read_bytes())
+            else:
+                self._answer(404, "text/plain", b"not found")
+
+        def _answer(self, status: int, kind: str, body: bytes) -> None:
+            self.send_response(status)
+            self.send_header("content-type", f"{kind}; charset=utf-8")
+            self.send_header("content-length", str(len(body)))
+            self.send_header("content-security-policy", POLICY)
+            self.send_header("x-content-type-options", "nosniff")
+            self.send_header("referrer-policy", "no-referrer")
+            self.send_header("cache-control", "no-store")
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *arguments: Any) -> None:
+            """Nobody is written down."""
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        page = DemoPage(int(server.server_address[1]))
+        thread = threading.Thread(target=server.serve_forever, daemon=True)
+        thread.start()
+        try:
+            yield page
+        finally:
+            server.shutdown()
+            thread.join(10)
+
+
+AT_ONCE: Final = 32
+PATIENCE: Final = 120.0
+"""Seconds that a device tries to send."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Slice:
+    """Some people of one stage, and where their devices go."""
+
+    shuffler: str
+    issuer: str | None
+    pins: PinnedKeys
+    credentials: Sequence[str]
+    """One per person; without an issuer, their names."""
+    seed: Sequence[int]
+    """Moves what they live through, never the noise."""
+    cap: float
+    floor: int
+    """The limits of their devices."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lived:
+    """What became of a slice: numbers only."""
+
+    answers: dict[str, int]
+    returns: float
+    """The sum of their returns: simulation only."""
+    people: int
+    """How many of them reported what they lived through."""
+
+
+def live_stage(part: Slice) -> Lived:
+    """Let a slice of people live one stage."""
+    return asyncio.run(_live_stage(part))
+
+
+async def _live_stage(part: Slice) -> Lived:
+    rng, world = np.random.default_rng(list(part.seed)), make("riverswim")
+    devices = [_device(part, credential) for credential in part.credentials if rng.random() >= AWAY]
+    returns, people = 0.0, 0
+    async with async_client(AT_ONCE) as over:
+        _require(await converse_all((device.refreshing() for device in devices), over, at_once=AT_ONCE))
+        _require(await converse_all((device.joining() for device in devices), over, at_once=AT_ONCE))
+        for device in devices:
+            if rng.random() < COVERED:
+                device.cover()
+            else:
+                lived = live(device, world, rng)
+                device.report(lived)
+                returns, people = returns + float(sum(lived["rewards"])), people + 1
+        sent = _require(await converse_all((device.sending(PATIENCE) for device in devices), over, at_once=AT_ONCE))
+    return Lived(answers=dict(Counter(str(word) for word in sent)), returns=returns, people=people)
+
+
+def _device(part: Slice, credential: str) -> RemoteDevice:
+    return RemoteDevice(
+        None,
+        shuffler=part.shuffler,
+        issuer=part.issuer,
+        pins=part.pins,
+        credential=None if part.issuer is None else credential,
+        name=credential if part.issuer is None else None,
+        cap=part.cap,
+        floor=part.floor,
+        backoff=Backoff(first=0.1, most=5.0),
+    )
+
+
+def _require(results: Sequence[object]) -> Sequence[object]:
+    """Raise the first refusal: in a demonstration there should be none."""
+    for result in results:
+        if isinstance(result, TacitError):
+            raise InvalidInput(f"a simulated device was refused: {result}")
+    return results
+
 
 STAGES: Final = 3
 Say = Callable[[str], None]

@@ -18,6 +18,8 @@ E3  Under shuffle trust every message is sealed to the learner, in an order of i
     read. Under all trust models the envelope is sealed to the shuffler: nobody between can.
 E4  A final refusal is kept as its word and the bytes are dropped; a stage that is over drops them, too.
 E5  The device never talks to the learner: bundle and keys come through the shuffler, signed by the learner.
+
+Pins: the public keys that a person has from elsewhere, by which a device knows who speaks to it.
 """
 
 from __future__ import annotations
@@ -26,7 +28,7 @@ import math
 import random
 import time
 from collections.abc import Callable, Generator, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from hashlib import sha256
 from pathlib import Path
 from types import EllipsisType
@@ -37,12 +39,21 @@ import numpy as np
 from tacit.errors import InvalidInput, TacitError, require, require_real
 from tacit.policies import AnyPolicy
 from tacit.protocol import Noise
-from tacit.service.encryption.documents import KeysDocument, Party, believed_keys
-from tacit.service.encryption.envelope import seal_envelope
-from tacit.service.encryption.messages import seal_body
-from tacit.service.http_client import Exchange, HttpRequest, HttpResponse, Pause, client, converse
-from tacit.service.pinned_keys import PinnedKeys
-from tacit.service.retry import FINAL, Backoff, problem_of, retry_after, understood
+from tacit.service.encryption.envelope import seal_body, seal_envelope
+from tacit.service.encryption.keyring import KeysDocument, Party, believed_keys
+from tacit.service.http_client import (
+    FINAL,
+    Backoff,
+    Exchange,
+    HttpRequest,
+    HttpResponse,
+    Pause,
+    client,
+    converse,
+    problem_of,
+    retry_after,
+    understood,
+)
 from tacit.study.bundle import LARGEST_BUNDLE, Bundle
 from tacit.study.device import Device
 from tacit.study.device_state import DeviceState
@@ -53,7 +64,29 @@ if TYPE_CHECKING:
 
     from tacit.service.tokens.wallet import Wallet
 
-__all__ = ["WAITING", "PinnedKeys", "RemoteDevice"]
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PinnedKeys:
+    """Public Ed25519 keys that the person has from elsewhere; what they did not sign is not believed."""
+
+    learner: Path
+    shuffler: Path
+    mixer: Path | None = None
+    """Pinned where a second shuffler stands in the row: then every message is sealed to it, too."""
+    issuer: Path | None = None
+
+    @classmethod
+    def of(cls, files: Mapping[str, str | Path]) -> PinnedKeys:
+        """The pins in these files, by party.
+
+        >>> PinnedKeys.of({"learner": "learner.pem", "shuffler": "shuffler.pem"}).issuer is None
+        True
+        """
+        known = {"learner", "shuffler"} <= set(files) <= {"learner", "shuffler", "mixer", "issuer"}
+        hint = "and mixer or issuer, where the study has them"
+        require(known, "keys of learner and shuffler must be pinned", sorted(files), hint)
+        return cls(**{party: Path(file) for party, file in files.items()})
+
 
 Result = TypeVar("Result")
 WAITING: Final = "waiting"

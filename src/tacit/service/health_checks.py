@@ -24,8 +24,6 @@ from tacit.study.databases import database_at
 from tacit.study.sealed_batches import body_size
 from tacit.study.study import Study
 
-__all__ = ["Finding", "check_up", "stage_room"]
-
 State = Literal["ok", "warning", "failed"]
 SAMPLE: Final = 0.2
 """Seconds over which two clocks are compared."""

@@ -24,18 +24,24 @@ from starlette.responses import Response
 
 from tacit.errors import InvalidInput, require
 from tacit.service.config import IssuerConfig, database_url, scraper_of
-from tacit.service.logs import Log
-from tacit.service.metrics import Meters
-from tacit.service.openapi import JSON, Offer
-from tacit.service.problems import Refused
+from tacit.service.metrics import Log, Meters
 from tacit.service.server import Listener, Party
-from tacit.service.tokens.enrolment import Enrolment
-from tacit.service.tokens.keys import LAST_STAGE
+from tacit.service.tokens.admission import Enrolment
+from tacit.service.tokens.token import LAST_STAGE
 from tacit.service.tokens.token_issuer import Denied, Issuer
-from tacit.service.web import Drain, Still, application, health_route, json_response, metrics_route, said
+from tacit.service.web import (
+    JSON,
+    Drain,
+    Offer,
+    Refused,
+    Still,
+    application,
+    health_route,
+    json_response,
+    metrics_route,
+    said,
+)
 from tacit.study.contract import read_design
-
-__all__ = ["IssuerService", "party"]
 
 ANSWERS: Final = {
     "malformed": "malformed",

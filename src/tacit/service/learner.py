@@ -8,12 +8,23 @@
 A1  Devices never talk to the learner, and it keeps no address, id, token or time of anybody: what it writes are
     bundles, releases, counts and beliefs.
 A2  What the learner's simulator would know (returns, regret) is not known here, and no metric pretends to.
+
+The loop of a learner's process: one thread that steps the worker while this process holds the lease.
+
+Z1  Two processes of one study never work at the same time: a step is made under a lease in the study's database, and
+    every transaction of it is fenced. Whoever slept through the end of its lease and was overtaken writes nothing. A
+    second thread renews the lease while a step takes long; after a crash others wait for `LEASE_SECONDS` at most.
+Z2  Waiting grows from `first` to the poll's length and falls back when something moved; a call of an operator ends it.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
+import secrets
+import threading
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
@@ -26,25 +37,151 @@ from tacit.service.batches.decryption import OpenedBatch
 from tacit.service.config import LearnerConfig, database_url, scraper_of
 from tacit.service.config import Peer as PeerConfig
 from tacit.service.encryption.keyring import Keyring
-from tacit.service.issuer_client import IssuerLink
-from tacit.service.logs import Log
-from tacit.service.loop import Loop
-from tacit.service.metrics import Meters
-from tacit.service.mixer_client import MixerLink
-from tacit.service.openapi import Offer
-from tacit.service.peers import Peer
-from tacit.service.problems import Refused
-from tacit.service.release_decryption import BatchOpener
+from tacit.service.http_client import Peer
+from tacit.service.metrics import Log, Meters
 from tacit.service.server import Listener, Party
-from tacit.service.web import Drain, application, health_route, json_response, metrics_route
-from tacit.service.worker import Worker, no_failpoint
+from tacit.service.web import Drain, Offer, Refused, application, health_route, json_response, metrics_route
+from tacit.service.worker import BatchOpener, IssuerLink, MixerLink, Outcome, Step, Worker, no_failpoint
 from tacit.study.contract import channels_of, read_design
 from tacit.study.databases import database_at
 from tacit.study.record import export_policy
 from tacit.study.sealed_batches import require_seals
+from tacit.study.store import Lease
 from tacit.study.study import Study
 
-__all__ = ["POLICY", "LearnerService", "open_study", "party"]
+OUTCOMES: Final[tuple[Outcome, ...]] = ("moved", "waiting", "unreachable", "held", "refused", "finished")
+FIRST: Final = 0.05
+LONGEST_WORD: Final = 300
+LEASE_SECONDS: Final = 10
+JOB: Final = "worker"
+SLOW: Final = 30.0
+"""Seconds between two tries of what was refused, at most."""
+
+
+class Loop:
+    """The thread that works; made before the listeners, begun with them."""
+
+    def __init__(
+        self,
+        worker: Worker,
+        *,
+        log: Log,
+        meters: Meters,
+        poll: float,
+        window: float,
+        finished: Callable[[], None] = lambda: None,
+    ) -> None:
+        self.worker, self.log = worker, log
+        self._lease: Lease | None = None
+        self._holder = secrets.token_hex(8)
+        self.poll, self.window = poll, window
+        self.last = Step("waiting", "begun")
+        self.broken = False
+        self._finished = finished
+        self._stop, self._wake = threading.Event(), threading.Event()
+        self._thread = threading.Thread(target=self._run, name="worker", daemon=True)
+        self._renewing = threading.Thread(target=self._renew, name="lease", daemon=True)
+        self._steps = meters.counter("steps", "Steps of the worker by what they came to.", "outcome")
+        self._stage = meters.gauge("stage", "The stage that the worker is at.")
+        self._overdue = meters.gauge("overdue", "1 if the open stage takes longer than its window.")
+        self._state = meters.gauge("state", "1 for what the last step came to.", "outcome")
+        self._since = time.monotonic()
+
+    def begin(self) -> None:
+        """Begin to work."""
+        self._thread.start()
+        self._renewing.start()
+
+    def wake(self) -> None:
+        """Look again, now."""
+        self._wake.set()
+
+    def end(self, seconds: float) -> None:
+        """Stop after the present step and wait for it, at most so long."""
+        self._stop.set()
+        self._wake.set()
+        if self._thread.is_alive():
+            self._thread.join(seconds)
+
+    @property
+    def working(self) -> bool:
+        """Whether the thread is alive, or was never begun."""
+        return not self.broken
+
+    def status(self) -> dict[str, Any]:
+        """What the last step came to."""
+        return {"outcome": self.last.outcome, "word": self.last.word, "stage": self.last.stage}
+
+    def _run(self) -> None:
+        wait = FIRST
+        try:
+            while not self._stop.is_set():
+                step = self._once()
+                wait = FIRST if step.outcome == "moved" else min(2 * wait, self._longest(step))
+                if step.outcome != "moved":
+                    self._wake.wait(max(wait, step.after))
+                    self._wake.clear()
+        except Exception as error:  # a fault of the program: said, and seen in /healthz
+            self.log.fault(error)
+            self.broken = True
+        finally:
+            self._leave()
+
+    def _once(self) -> Step:
+        """One step under the lease (Z1)."""
+        try:
+            lease = self._held()
+        except TacitError as error:
+            return self._seen(Step("refused", str(error)[:LONGEST_WORD]))
+        if lease is None:
+            return self._seen(Step("waiting", "another process works"))
+        with lease.fenced():
+            return self._seen(self.worker.step())
+
+    def _held(self) -> Lease | None:
+        """The lease, renewed or taken; None if another process has it."""
+        if self._lease is not None:
+            try:
+                self._lease.renew()
+            except TacitError:
+                self._lease = None  # it was taken over
+        if self._lease is None:
+            store = self.worker.study.store
+            self._lease = Lease.take(store, JOB, holder=self._holder, seconds=LEASE_SECONDS)
+        return self._lease
+
+    def _renew(self) -> None:
+        """Keep the lease while a step takes long."""
+        while not self._stop.wait(LEASE_SECONDS / 3):
+            lease = self._lease
+            if lease is not None:
+                with contextlib.suppress(TacitError):  # the next step finds out
+                    lease.renew()
+
+    def _seen(self, step: Step) -> Step:
+        self._steps.labels(step.outcome).inc()
+        for outcome in OUTCOMES:
+            self._state.labels(outcome).set(outcome == step.outcome)
+        if step.stage is not None:
+            self._stage.set(step.stage)
+        changed = (step.outcome, step.word, step.stage) != (self.last.outcome, self.last.word, self.last.stage)
+        if changed:
+            self._since = time.monotonic()
+            self.log.event("step", outcome=step.outcome, reason=step.word, stage=step.stage)
+        self._overdue.set(step.outcome == "waiting" and time.monotonic() - self._since > self.window)
+        if step.outcome == "finished" and changed:
+            self._finished()
+        self.last = step
+        return step
+
+    def _longest(self, step: Step) -> float:
+        return max(self.poll, SLOW) if step.outcome in ("refused", "finished") else self.poll
+
+    def _leave(self) -> None:
+        if self._lease is not None:
+            with contextlib.suppress(TacitError):  # then it ends by itself
+                self._lease.give_back()
+
 
 POLICY: Final = "policy.json"
 ISSUER_KEYS: Final = "issuer-keys.json"

@@ -27,19 +27,17 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self
 
+from tacit.documents import canonical
 from tacit.errors import InvalidInput, require
-from tacit.runs.signature import canonical, new_keys
+from tacit.runs.signature import new_keys
 from tacit.runs.storage_paths import write_private
 from tacit.service.config import Limits
-from tacit.service.dashboard.access import Tokens
-from tacit.service.dashboard.server import entrance
+from tacit.service.dashboard.app import Tokens, entrance
 from tacit.service.device import PinnedKeys
-from tacit.service.envelope_sizes import largest_envelope
-from tacit.service.peers import Peer
-from tacit.service.tokens.enrolment import Enrolment
+from tacit.service.http_client import Peer
+from tacit.service.shuffler import largest_envelope
+from tacit.service.tokens.admission import Enrolment
 from tacit.study.contract import Design, channels_of
-
-__all__ = ["Loopback"]
 
 ORDER: Final = ("shuffler", "mixer", "issuer", "learner")
 """Parties in the order in which they are started: whoever is talked to comes first."""

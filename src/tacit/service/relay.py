@@ -21,14 +21,11 @@ from typing import Final
 from tacit.errors import require
 from tacit.runs.storage import write_whole, writing_to
 from tacit.service.config import Keys
-from tacit.service.encryption.documents import believed_keys
 from tacit.service.encryption.hpke import SecretKey, outer_info
-from tacit.service.encryption.keyring import Keyring
+from tacit.service.encryption.keyring import Keyring, believed_keys
 from tacit.service.tokens.admission import Admission, TokenAdmission
 from tacit.study.bundle import Bundle
 from tacit.study.collector import Collector
-
-__all__ = ["Kept", "Loaded", "Relay", "ring_of"]
 
 LAST: Final = "last-bundle.json"
 FIRST_QUESTIONS: Final = "SELECT stage, bundle FROM question WHERE number = 0 ORDER BY stage DESC LIMIT 1"

@@ -6,6 +6,17 @@ V2  A body has a deadline, whole, not per part. Of many slow ones the slowest is
 V3  Whatever happens ends in a problem document; a fault of the service says nothing about itself (`problems`).
 V4  What is counted and logged are the function that answered, the status and a word of the program's own.
 V5  Counts of reports stand still for a minute: whoever asks more often does not see the moment of a report.
+
+Problem documents (RFC 9457): what a party answers when it refuses, without a word of what was sent.
+
+P1  Every refusal has a type `urn:tacit:problem:<slug>`, a title and a status; input is never echoed.
+P2  `detail` is for other parties (internal addresses) and says what must hold; devices get none.
+P3  A fault of the service is "internal" and says nothing else.
+
+The OpenAPI document of a listener, made from the routes that it serves: `GET /openapi.json`.
+
+A route of a listener is an `Offer`: it says which body it takes and which answers it gives, beside refusals, which all
+have one form (`tacit.service.web`). A status that is not in the document is a fault; 500 is in none.
 """
 
 from __future__ import annotations
@@ -15,24 +26,220 @@ import hashlib
 import hmac
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Final, Generic, TypeVar
 
 import msgspec
+from starlette.convertors import Convertor, register_url_convertor
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
-from starlette.routing import BaseRoute, Router
+from starlette.routing import BaseRoute, Route, Router
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from tacit.errors import TacitError
+from tacit._version import __version__
+from tacit.errors import NotSupported, PrivacyBudgetExceeded, PrivacyViolation, TacitError
 from tacit.service.config import Limits
-from tacit.service.logs import Log
-from tacit.service.metrics import Meters
-from tacit.service.openapi import JSON, Offer, openapi
-from tacit.service.problems import Refused, problem_response, refusal_of
+from tacit.service.metrics import Log, Meters
 
-__all__ = ["Drain", "Guard", "Still", "application", "health_route", "json_response", "metrics_route", "said"]
+MEDIA_TYPE: Final = "application/problem+json"
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """A kind of refusal."""
+
+    status: int
+    title: str
+    retry: bool = False
+    """Whether the same request may succeed later."""
+
+
+PROBLEMS: Final[Mapping[str, Problem]] = {
+    "malformed": Problem(400, "This is not what is taken here."),
+    "unauthorized": Problem(401, "A secret is needed."),
+    "forbidden": Problem(403, "This secret does not allow it."),
+    "token": Problem(403, "The token or credential is not accepted."),
+    "used-up": Problem(403, "This person has reported as often as the study allows."),
+    "not-found": Problem(404, "There is nothing here."),
+    "unknown-study": Problem(404, "This study is not collected here."),
+    "unknown-key": Problem(404, "This key is not used here; fetch the keys again."),
+    "method": Problem(405, "This is not done here."),
+    "timeout": Problem(408, "The request took too long to arrive."),
+    "refused": Problem(409, "The state of the study does not allow this."),
+    "budget-spent": Problem(409, "The privacy budget does not allow this."),
+    "not-open": Problem(409, "This stage is not open yet.", retry=True),
+    "id-taken": Problem(409, "Another report has this id."),
+    "twice": Problem(409, "This person has reported in this stage."),
+    "full": Problem(409, "This stage has all the reports that it wants."),
+    "late": Problem(410, "This stage is over."),
+    "too-large": Problem(413, "The request is too large."),
+    "range": Problem(416, "There is no such range."),
+    "bad-body": Problem(422, "This is not what a device of this stage sends."),
+    "overloaded": Problem(429, "Too much to do; come back.", retry=True),
+    "internal": Problem(500, "Something is wrong on this side."),
+    "not-supported": Problem(501, "This is not offered."),
+    "unavailable": Problem(503, "Not ready; come back.", retry=True),
+    "draining": Problem(503, "This process is ending; come back.", retry=True),
+}
+"""Every refusal by its slug; a slug that is not in here cannot be raised."""
+
+ANSWERS: Final[Mapping[str, str]] = {
+    "malformed": "malformed",
+    "another study": "unknown-study",
+    "not open": "not-open",
+    "late": "late",
+    "bad body": "bad-body",
+    "id taken": "id-taken",
+    "twice": "twice",
+    "used up": "used-up",
+    "full": "full",
+}
+"""The slugs of a collector's refusals (`tacit.study.intake.REASONS`)."""
+
+
+class Refused(Exception):
+    """A request is refused for the reason of this slug."""
+
+    def __init__(self, slug: str, *, detail: str = "", retry_after: int | None = None) -> None:
+        self.slug = slug
+        self.problem = PROBLEMS[slug]
+        self.detail = detail
+        self.retry_after = retry_after
+        super().__init__(slug)
+
+
+def refusal_of(error: TacitError, *, detailed: bool) -> Refused:
+    """The refusal that an error of tacit amounts to; `detailed` for other parties only (P2)."""
+    kinds = {PrivacyBudgetExceeded: "budget-spent", NotSupported: "not-supported", PrivacyViolation: "refused"}
+    slug = next((slug for kind, slug in kinds.items() if isinstance(error, kind)), "refused")
+    return Refused(slug, detail=str(error) if detailed else "")
+
+
+def problem_response(refused: Refused, retry_after: int = 2) -> Response:
+    """The document of a refusal (P1).
+
+    >>> problem_response(Refused("late")).body
+    b'{"type":"urn:tacit:problem:late","title":"This stage is over.","status":410}'
+    """
+    problem = refused.problem
+    plain: dict[str, object] = {
+        "type": f"urn:tacit:problem:{refused.slug}",
+        "title": problem.title,
+        "status": problem.status,
+    }
+    if refused.detail:
+        plain["detail"] = refused.detail
+    headers = {"cache-control": "no-store"}
+    if problem.retry:
+        headers["retry-after"] = str(retry_after if refused.retry_after is None else refused.retry_after)
+    if refused.slug == "unauthorized":
+        headers["www-authenticate"] = "Bearer"
+    if refused.slug in ("too-large", "timeout", "draining"):
+        headers["connection"] = "close"
+    return Response(msgspec.json.encode(plain), problem.status, headers, media_type=MEDIA_TYPE)
+
+
+JSON: Final = "application/json"
+BYTES: Final = "application/octet-stream"
+HTML: Final = "text/html"
+BODIES: Final[dict[str, dict[str, Any]]] = {JSON: {"type": "object"}}
+DIGITS: Final = 9
+
+
+class _Number(Convertor[int]):
+    """Whole numbers of so few digits that reading them costs nothing; an address with a longer one does not exist."""
+
+    regex = f"[0-9]{{1,{DIGITS}}}"
+
+    def convert(self, value: str) -> int:
+        return int(value)
+
+    def to_string(self, value: int) -> str:
+        return str(value)
+
+
+register_url_convertor("number", _Number())
+
+
+class Offer(Route):
+    """A route with what it takes and gives."""
+
+    def __init__(
+        self,
+        method: str,
+        path: str,
+        endpoint: Callable[..., Any],
+        *,
+        takes: str | None = None,
+        gives: str | None = JSON,
+        answers: Sequence[int] = (200,),
+        refuses: Sequence[str] = (MEDIA_TYPE,),
+    ) -> None:
+        """`takes` and `gives` are media types, None for no body; `refuses` are those of refusals."""
+        super().__init__(path, endpoint, methods=[method])
+        self.method, self.takes, self.gives, self.answers, self.refuses = method, takes, gives, answers, refuses
+
+    def described(self) -> dict[str, Any]:
+        """The operation, as OpenAPI has it."""
+        given = {} if self.gives is None else {"content": {self.gives: {"schema": BODIES.get(self.gives, {})}}}
+        refused = {"description": "Refused.", "content": {kind: {"schema": _refusal(kind)} for kind in self.refuses}}
+        found: dict[str, Any] = {
+            "operationId": f"{self.method.lower()}_{self.endpoint.__name__}",
+            "summary": next(iter((self.endpoint.__doc__ or self.endpoint.__name__).strip().splitlines())),
+            "parameters": [_parameter(name, kind) for name, kind in self.param_convertors.items()],
+            "responses": {
+                **dict.fromkeys(("4XX", "501", "503"), refused),
+                **{str(status): {"description": "Done.", **given} for status in self.answers},
+            },
+        }
+        if self.takes is not None:
+            found["requestBody"] = {"content": {self.takes: {"schema": BODIES.get(self.takes, {})}}}
+        return found
+
+
+def openapi(title: str, routes: Iterable[BaseRoute], *, secret: bool, open_to_all: frozenset[str]) -> dict[str, Any]:
+    """The document of a listener; with a `secret`, everything but `open_to_all` wants it."""
+    paths: dict[str, dict[str, Any]] = {}
+    for route in routes:
+        if isinstance(route, Offer):
+            found = route.described()
+            if secret and route.path not in open_to_all:
+                found["security"] = [{"secret": []}]
+            paths.setdefault(route.path_format, {})[route.method.lower()] = found
+    schemes = {"secret": {"type": "http", "scheme": "bearer"}}
+    return {
+        "openapi": "3.1.0",
+        "info": {"title": title, "version": __version__},
+        "paths": paths,
+        "components": {"securitySchemes": schemes} if secret else {},
+    }
+
+
+def _parameter(name: str, kind: Convertor[Any]) -> dict[str, Any]:
+    number = {"type": "integer", "minimum": 0, "maximum": 10**DIGITS - 1}
+    schema = number if isinstance(kind, _Number) else {"type": "string", "minLength": 1}
+    return {"name": name, "in": "path", "required": True, "schema": schema}
+
+
+def _refusal(kind: str) -> dict[str, Any]:
+    """The schema of a refusal: a problem document, or a page."""
+    if kind != MEDIA_TYPE:
+        return {}
+    return {
+        "type": "object",
+        "properties": {
+            "type": {"enum": [f"urn:tacit:problem:{slug}" for slug in PROBLEMS]},
+            "title": {"type": "string"},
+            "status": {"type": "integer"},
+            "detail": {"type": "string"},
+        },
+        "required": ["type", "title", "status"],
+        "additionalProperties": False,
+    }
+
+
 T = TypeVar("T")
 STILL_SECONDS = 60.0
 

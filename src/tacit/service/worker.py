@@ -12,21 +12,222 @@ Y4  Keys to seal to stand in the bundle of their stage and in no other message: 
     learner's keys or the mixer's, takes effect with the next one. Which of two keys opens a message would tell when
     its device fetched it.
 Y5  The worker sees bundles, releases, sealed batches and counts: no address, id, token or time of anybody is kept.
+
+The learner's link to the issuer: a stage's key is made before the stage is asked, and handed to everybody at once.
+
+J1  The issuer's document goes to devices through the shuffler, one for everybody: an issuer with a key per person could
+    tell people apart (`tacit.service.tokens.token`, K2). The learner refuses one that contradicts what it has seen.
+J2  Done again, nothing changes: a stage has one key, and the document of a serial is the same bytes.
+J3  When a stage is over its secret key is deleted at the issuer.
+
+The learner's link to a mixer: its keys go to devices through the shuffler, batches go there and come back mixed.
+
+The work is `tacit.service.mixer.mixed_by`; here are the address, the secret, the pinned key, and what a mixer that
+does not answer means.
+
+Sealed releases on the learner's side: batch and tokens come onto the disk, are checked against the manifest, opened
+and counted, and are deleted once the stage is learned from.
+
+P1  What the manifest does not name is not opened: size and digest of both files, the number of messages for so many
+    people (`tacit.study.sealed_batches`).
+P2  Where the study has tokens, as many different valid ones as people must lie beside the batch. They are looked at,
+    handed to the mixer if there is one, and deleted: the learner keeps a count and the digest in the release.
+P3  Where a mixer stands in the row, the shuffler's batch goes there, with the tokens and the issuer's document, and
+    what comes back is opened, under the manifest that the pinned mixer signed for this very release.
+P4  Opened is with the key that the bundle of the stage names, and with no other one.
+P5  A download goes on where it stopped. A file that turns out to be another one is deleted, so that the next try
+    begins anew.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import contextlib
+import time
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Final, Literal, Protocol
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, Literal, Protocol
 
-from tacit.errors import TacitError, require
-from tacit.service.peers import Peer, Unreachable
+import httpx
+
+from tacit.errors import InvalidInput, TacitError, require
+from tacit.runs.storage_paths import write_private
+from tacit.service.batches.decryption import OpenedBatch, engine, open_batch
+from tacit.service.encryption.hpke import SecretKey
+from tacit.service.encryption.keyring import Keyring, KeysDocument
+from tacit.service.http_client import Peer, Unreachable
+from tacit.service.mixer import mixed_by
+from tacit.service.tokens.token import TokenKeys
 from tacit.study.bundle import Bundle
+from tacit.study.sealed_batches import NO_TOKENS, Manifest
 from tacit.study.study import Study
 from tacit.study.wire import ReleasePayload
 
-__all__ = ["Issuing", "Outcome", "Sealed", "Step", "Worker", "no_failpoint"]
+if TYPE_CHECKING:
+    from tacit.service.tokens.token import TokenKeys
+
+
+class IssuerLink:
+    """What a learner asks of an issuer; `kept` is the file of the newest document that was seen."""
+
+    def __init__(self, issuer: Peer, shuffler: Peer, *, study: bytes, pinned: Path, kept: Path) -> None:
+        self.issuer, self.shuffler = issuer, shuffler
+        self.study, self.pinned, self.kept = study, pinned, kept
+        self._keys = self._parsed(kept.read_bytes()) if kept.is_file() else None
+
+    def open(self, stage: int) -> None:
+        """Have a key made for a stage, and relay the document (J1, J2)."""
+        self.issuer.put(f"/v1/stages/{stage}", b"")
+        document = self.issuer.get("/v1/keys")
+        found = self._parsed(document).after(self._keys)
+        require(stage in found.stages, "the issuer must have a key for the stage", f"none for stage {stage}")
+        write_private(self.kept, document)
+        self._keys = found
+        self.shuffler.put("/v1/keys/issuer", document)
+
+    def over(self, stage: int) -> None:
+        """A stage has ended (J3)."""
+        self.issuer.delete(f"/v1/stages/{stage}")
+
+    def keys(self) -> TokenKeys:
+        """The keys that tokens are verified with."""
+        if self._keys is None:
+            raise InvalidInput("the issuer's keys must be there before tokens are verified; open a stage first")
+        return self._keys
+
+    def _parsed(self, document: bytes) -> TokenKeys:
+        return TokenKeys.parse(document, study=self.study, pinned=self.pinned)
+
+
+PATIENCE: Final = 3600.0
+"""Seconds that a mixer may take for one batch."""
+
+
+class MixerLink:
+    """What a learner asks of a mixer; `pinned` is its public key."""
+
+    def __init__(self, peer: Peer, pinned: Path) -> None:
+        self.peer, self.pinned = peer, pinned
+
+    def document(self) -> bytes:
+        """The mixer's signed keys, as they are now."""
+        return self.peer.get("/v1/keys")
+
+    def mixed(self, release: ReleasePayload, files: Mapping[str, Path], target: Path) -> Manifest:
+        """Have a batch, with its tokens if there are some, mixed into a file at `target`; what its manifest says."""
+        with _reachable(), self.peer.session() as session:
+            found = mixed_by(
+                session, release.encode(), files, target, stage=release.stage, pinned=self.pinned, seconds=PATIENCE
+            )
+        return found.manifest
+
+
+@contextlib.contextmanager
+def _reachable() -> Iterator[None]:
+    try:
+        yield
+    except httpx.TransportError as error:
+        raise Unreachable("no answer") from error
+
+
+class BatchOpener:
+    """Opens the batches of one study; `source`, the shuffler, serves them."""
+
+    def __init__(
+        self,
+        directory: Path,
+        source: Peer,
+        *,
+        ring: Keyring,
+        sign: Path,
+        mixer: MixerLink | None = None,
+        issued: Callable[[], TokenKeys] | None = None,
+        issuer: Path | None = None,
+        engine_name: str = "local",
+        workers: int = 1,
+        counted: Callable[[OpenedBatch], None] | None = None,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        """`issued` gives the issuer's keys where reports have tokens, and `issuer` is the file of its signed document;
+        `counted` is told what a batch held.
+        """
+        self.directory, self.source, self.ring, self.sign = directory, source, ring, sign
+        self._mixer, self._issued, self._counted, self._clock = mixer, issued, counted, clock
+        self._issuer, self._engine, self._workers = issuer, engine_name, workers
+
+    def documents(self) -> Mapping[str, bytes]:
+        """The learner's keys as they are now, and the mixer's, if there is one."""
+        mixed = {} if self._mixer is None else {"mixer": self._mixer.document()}
+        return {"learner": self.ring.document(self.sign), **mixed}
+
+    def opened(self, release: ReleasePayload, bundle: Bundle) -> bytes:
+        """The histogram of a sealed release (P1, P2)."""
+        channel = bundle.channel
+        require(channel is not None, "a sealed release must be of a stage that asks something", "another")
+        assert channel is not None  # noqa: S101 - for the types
+        manifest = Manifest.parse(release.payload)
+        manifest.require_fits(channel, release.people, 1 if self._mixer is None else 2)
+        tokens = self._tokens(release, manifest)
+        batch = self._path(release.stage, "batch")
+        self.source.fetch(f"/v1/stages/{release.stage}/batch", batch, manifest.count * manifest.size)
+        if self._mixer is not None:
+            first, batch = batch, self._path(release.stage, "mixed")
+            with _whole(first):
+                manifest = self._mixer.mixed(release, {"batch": first, **tokens}, batch)
+        if tokens:
+            tokens["tokens"].unlink()
+        with _whole(batch), engine(self._engine, self._workers) as chosen:
+            found = open_batch(
+                batch,
+                manifest,
+                channel,
+                keys=self._keys(bundle),
+                study=release.study,
+                stage=release.stage,
+                with_engine=chosen,
+            )
+        if self._counted is not None:
+            self._counted(found)
+        return found.histogram
+
+    def _keys(self, bundle: Bundle) -> Mapping[bytes, SecretKey]:
+        """What a batch is opened with (P4); a stage that tacit 0.8 opened has no key of its own."""
+        if not bundle.keys:
+            return self.ring.secrets(self._clock())
+        named = KeysDocument.read(bundle.keys["learner"], party="learner", study=bundle.study, pinned=None).active.id
+        return {named: self.ring.secret(named)}
+
+    def done(self, stage: int) -> None:
+        """Delete what is left of a stage's files."""
+        for name in ("batch", "mixed", "tokens"):
+            self._path(stage, name).unlink(missing_ok=True)
+
+    def _tokens(self, release: ReleasePayload, manifest: Manifest) -> dict[str, Path]:
+        """Refuse a batch without as many valid tokens as people (P2); the files that a mixer verifies them with."""
+        if self._issued is None:
+            require(manifest.tokens == NO_TOKENS, "a study without tokens must have none", "a file of them")
+            return {}
+        from tacit.service.tokens.token import LENGTH, require_tokens
+
+        tokens = self._path(release.stage, "tokens")
+        self.source.fetch(f"/v1/stages/{release.stage}/tokens", tokens, release.people * LENGTH)
+        with _whole(tokens):
+            require_tokens(tokens, manifest.tokens, self._issued(), stage=release.stage, people=release.people)
+        return {"tokens": tokens, **({} if self._issuer is None else {"issuer": self._issuer})}
+
+    def _path(self, stage: int, name: str) -> Path:
+        return self.directory / f"stage-{stage}.{name}"
+
+
+@contextlib.contextmanager
+def _whole(path: Path) -> Iterator[None]:
+    """Delete a file that is refused (P5)."""
+    try:
+        yield
+    except InvalidInput:
+        path.unlink(missing_ok=True)
+        raise
+
 
 Outcome = Literal["moved", "waiting", "unreachable", "held", "refused", "finished"]
 LONGEST: Final = 300

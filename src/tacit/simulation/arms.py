@@ -25,8 +25,6 @@ from tacit.randomness import SimulationNoise
 from tacit.release.arms import ArmRelease
 from tacit.released.arms import ArmStatistics
 
-__all__ = ["TRIAL_STREAM", "ReturnUnit", "release_arms", "trial_world", "true_value"]
-
 TRIAL_STREAM: Final = 6
 """The coins of a trial: a child of the seed that no part of a run uses."""
 CHUNK: Final = 50_000

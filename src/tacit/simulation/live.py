@@ -15,8 +15,6 @@ from tacit.protocol import Kernel, Plan, Query
 from tacit.released.batches import BatchQuery
 from tacit.simulation.judges.live import LiveJudge
 
-__all__ = ["LiveCountWorld", "LivePathWorld"]
-
 
 class LiveSampler:
     """Users of a live world: trajectories or counts, as the queries want them."""

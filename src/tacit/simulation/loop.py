@@ -20,8 +20,6 @@ from tacit.policies import AnyPolicy
 from tacit.protocol import Judge, Kernel, Learner, Privatizer, Sampler
 from tacit.randomness import SimulationNoise, Streams
 
-__all__ = ["Ended", "RoundKernels", "fused", "interpret", "kernels_of", "run_fused"]
-
 Progress = Callable[[int], None]
 
 

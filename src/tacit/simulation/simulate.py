@@ -37,8 +37,6 @@ from tacit.simulation.judges.softmax import Objective
 from tacit.simulation.loop import interpret, kernels_of, run_fused
 from tacit.simulation.worlds import world_of
 
-__all__ = ["COMPILED_FROM", "Progress", "SeedRun", "Speed", "log_checkpoints", "simulate"]
-
 Speed = Literal["auto", "compiled", "interpreted"]
 Progress = Callable[[int], None]
 """Called with the number of episodes done."""
@@ -135,6 +133,9 @@ def simulate(
     if len(marks) == 0 or marks[0] < 1 or marks[-1] != episodes or (np.diff(marks) <= 0).any():
         raise InvalidInput("checkpoints must increase strictly, start at 1 or later and end with the last episode")
     report = progress if progress is not None else _silent
+    for what, given in (("environment", environment), ("learner", learner), ("privatizer", privatizer)):
+        object_given = given is not None and not isinstance(given, str)
+        require(object_given, f"the {what} of simulate must be an object", given, "tacit.run takes names")
     world = world_of(environment, learner.asks)
     _require_agreement(world, learner, privatizer)
     sampler = world.sampler(learner, episodes=episodes, seed=seed)

@@ -24,8 +24,6 @@ from tacit.released.batches import BatchQuery
 from tacit.released.returns import ReturnQuery
 from tacit.simulation.judges.tabular import TabularJudge, Tally, record_regret, refresh, truth_of
 
-__all__ = ["SeenWorld"]
-
 CHUNK = 100_000
 _walked = inlined(walk)
 _refreshed = inlined(refresh)

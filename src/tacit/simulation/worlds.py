@@ -56,8 +56,6 @@ from tacit.simulation.judges.tabular import TabularJudge
 from tacit.simulation.live import LiveCountWorld, LivePathWorld
 from tacit.simulation.state_features import SeenWorld
 
-__all__ = ["DoseWorld", "GameWorld", "ReturnWorld", "SoftmaxWorld", "TabularWorld", "world_of"]
-
 Asked = TypeVar("Asked", bound=Query)
 
 CHUNK: Final = 100_000

@@ -34,8 +34,6 @@ from tacit.arrays import Floats, Ints
 from tacit.errors import require, require_count
 from tacit.support import Support
 
-__all__ = ["NoisyCounts", "ReleaseSpec", "total_terms"]
-
 
 class NoisyCounts(NamedTuple):
     """What the analyzer computes: unbiased, not yet consistent; layers that were not released are zero."""

@@ -26,8 +26,6 @@ from tacit.randomness import SimulationNoise
 from tacit.released.losses import LayeredShape
 from tacit.statistics.trajectory_body import COVER, TrajectoryBody
 
-__all__ = ["LossBody", "LossSums"]
-
 LABEL: Final = np.dtype("<u2")
 
 

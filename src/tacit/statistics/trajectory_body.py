@@ -28,8 +28,6 @@ from tacit.noise.exact import bernoulli_each
 from tacit.protocol import Noise
 from tacit.randomness import SimulationNoise
 
-__all__ = ["COVER", "Decoded", "LevelCounts", "TrajectoryBody"]
-
 COVER: Final = 0xFFFF
 """The label that stands for nothing."""
 LABEL: Final = np.dtype("<u2")

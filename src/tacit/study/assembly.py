@@ -57,8 +57,6 @@ from tacit.support import Support
 if TYPE_CHECKING:
     from tacit.study.design import StudyDesign
 
-__all__ = ["BASES", "Choices", "StudyParts", "study_parts", "unknown_world"]
-
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class StudyParts:

@@ -31,8 +31,6 @@ from tacit.study.sealed_batches import Manifest, check_sealed, message_size
 from tacit.study.store import Store
 from tacit.study.wire import ReleasePayload
 
-__all__ = ["BatchFiles"]
-
 FOLDER: Final = "batches"
 MESSAGES, TOKENS = ".batch", ".tokens"
 BODIES_PER_FETCH: Final = 500

@@ -11,8 +11,6 @@ from tacit.errors import require
 from tacit.study.bundle import Bundle
 from tacit.study.contract import Design
 
-__all__ = ["begin_stage", "believed", "last_stage", "require_next_question"]
-
 
 def believed(bundle: bytes, design: Design, claim: PrivacyClaim, pinned: Path | None) -> Bundle:
     """A bundle of this study that asks what the design says, signed by the pinned key if there is one."""

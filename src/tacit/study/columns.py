@@ -11,8 +11,6 @@ from typing import Any
 
 from tacit.errors import require, require_real
 
-__all__ = ["Bins", "Categories", "parse_number", "require_text"]
-
 
 def parse_number(text: str) -> float:
     """The number that a text stands for, NaN if it is none; no underscores, no infinities by other names.
@@ -38,16 +36,21 @@ class Categories:
 
     column: str
     values: tuple[tuple[str, tuple[str, ...]], ...]
+    missing: str | None = None
+    """The category that a missing value stands for, one of the others or its own; None: it is refused."""
 
     def __post_init__(self) -> None:
         require_text("column", self.column)
         require(len(self.values) > 0, f"column '{self.column}' must have a category", 0)
+        if self.missing is not None:
+            require_text(f"categories of '{self.column}'", self.missing)
         every = [text for _, texts in self.values for text in texts]
         spoken = all(texts for _, texts in self.values)
         require(spoken, f"every category of '{self.column}' must stand for a text", "none")
         for text in (*self.names, *every):
             require_text(f"categories of '{self.column}'", text)
-        require(len(set(self.names)) == len(self.names), f"categories of '{self.column}' must differ", "one twice")
+        names = [name for name, _ in self.values]
+        require(len(set(names)) == len(names), f"categories of '{self.column}' must differ", "one twice")
         require(len(set(every)) == len(every), f"a text of '{self.column}' must belong to one category", "two of them")
 
     @cached_property
@@ -56,16 +59,19 @@ class Categories:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The names, in order."""
-        return tuple(name for name, _ in self.values)
+        """The names, in order; that of missing values comes last if it is none of the others."""
+        return _with_missing(tuple(name for name, _ in self.values), self.missing)
 
-    def index(self, text: str) -> int:
-        """The place of a text, -1 if it is none of them."""
+    def index(self, text: str | None) -> int:
+        """The place of a text, or of a missing value (None or empty); -1 if it is none of them."""
+        if not text:
+            return -1 if self.missing is None else self.names.index(self.missing)
         return self._places.get(text, -1)
 
     def to_dict(self) -> dict[str, Any]:
         """JSON-ready values."""
-        return {"column": self.column, "categories": [[name, list(texts)] for name, texts in self.values]}
+        named = {} if self.missing is None else {"missing": self.missing}
+        return {"column": self.column, "categories": [[name, list(texts)] for name, texts in self.values], **named}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -79,6 +85,8 @@ class Bins:
     column: str
     edges: tuple[float, ...]
     labels: tuple[str, ...] | None = None
+    missing: str | None = None
+    """The category that a missing value stands for; None: it is refused."""
 
     def __post_init__(self) -> None:
         require_text("column", self.column)
@@ -92,25 +100,43 @@ class Bins:
             require(fits, f"'{self.column}' must have {many} different names", list(self.labels))
             for label in self.labels:
                 require_text(f"names of '{self.column}'", label)
+        if self.missing is not None:
+            require_text(f"names of '{self.column}'", self.missing)
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The names, in order."""
+        """The names, in order; that of missing values comes last if it is none of the others."""
+        return _with_missing(self._bins, self.missing)
+
+    @property
+    def _bins(self) -> tuple[str, ...]:
         if self.labels is not None:
             return self.labels
         e, c = [f"{edge:g}" for edge in self.edges], self.column
         inner = (f"{a} ≤ {c} < {b}" for a, b in pairwise(e))
         return (f"{c} < {e[0]}", *inner, f"{e[-1]} ≤ {c}")
 
-    def index(self, text: str) -> int:
-        """The bin of a number that is written down as a text, -1 if it is none."""
+    def index(self, text: str | None) -> int:
+        """The bin of a number that is written down as a text, or of a missing value; -1 if it is none."""
+        if not text:
+            return self.missing_index
         number = parse_number(text)
         return -1 if not math.isfinite(number) else bisect.bisect_right(self.edges, number)
+
+    @property
+    def missing_index(self) -> int:
+        """The place of missing values, -1 if they are refused."""
+        return -1 if self.missing is None else self.names.index(self.missing)
 
     def to_dict(self) -> dict[str, Any]:
         """JSON-ready values."""
         named = {} if self.labels is None else {"names": list(self.labels)}
-        return {"column": self.column, "edges": list(self.edges), **named}
+        absent = {} if self.missing is None else {"missing": self.missing}
+        return {"column": self.column, "edges": list(self.edges), **named, **absent}
+
+
+def _with_missing(names: tuple[str, ...], missing: str | None) -> tuple[str, ...]:
+    return names if missing is None or missing in names else (*names, missing)
 
 
 def require_text(what: str, text: object) -> None:

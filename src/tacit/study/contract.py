@@ -12,26 +12,14 @@ from tacit.accounting.certificate import Certificate
 from tacit.accounting.claims import PrivacyClaim
 from tacit.accounting.events import Events
 from tacit.accounting.journal import Receipt
+from tacit.documents import canonical
 from tacit.errors import InvalidInput, require, require_count
 from tacit.planning.loss_budget import LossBudget
 from tacit.protocol import Learner
 from tacit.release.contract import Release
 from tacit.release.registry import channel_from_dict
-from tacit.runs.signature import canonical, sign
+from tacit.runs.signature import sign
 from tacit.study.declarations import Features
-
-__all__ = [
-    "GENESIS_HEAD",
-    "Design",
-    "Head",
-    "Parts",
-    "certificate_under",
-    "channels_of",
-    "packages_of",
-    "parts_of",
-    "read_design",
-    "usable_key",
-]
 
 DIGEST: Final = 32
 

@@ -32,15 +32,6 @@ from tacit.policies import AnyPolicy, DeterministicPolicy, StochasticPolicy
 from tacit.released.counts import CountShape
 from tacit.support import Support
 
-__all__ = [
-    "Features",
-    "declared_features",
-    "declared_support",
-    "declared_words",
-    "seen_support",
-    "support_of",
-]
-
 PARTS: Final = frozenset(("moves", "starts", "rewards"))
 SHOWN: Final = 12
 """So many features are listed by name where people read."""

@@ -27,8 +27,6 @@ from tacit.study.device import Device
 from tacit.study.record import export_policy
 from tacit.study.study import Study
 
-__all__ = ["ACTIONS", "STATES", "DemoResult", "live", "run_demo"]
-
 STAGES: Final = 5
 AWAY, COVERED = 0.04, 0.02
 """The shares of people who stay away and who send a cover report."""

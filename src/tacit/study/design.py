@@ -18,6 +18,7 @@ from typing import Any, Final, get_args
 
 from tacit._version import __version__
 from tacit.accounting.claims import PrivacyUnit, Trust
+from tacit.documents import canonical
 from tacit.environments.baselines import baseline_policy, baseline_table
 from tacit.errors import InvalidInput, NotSupported, require, require_count, require_epsilon, require_real
 from tacit.learners.auto import AUTO, Situation, choose_learner
@@ -27,7 +28,6 @@ from tacit.protocol import Constants
 from tacit.release.contract import Release
 from tacit.release.registry import channel_from_dict
 from tacit.runs.config import parse_learner
-from tacit.runs.signature import canonical
 from tacit.study.assembly import Choices, StudyParts, study_parts, unknown_world
 from tacit.study.declarations import Features, declared_features, declared_support, declared_words, seen_support
 from tacit.study.size_grid import require_ladder
@@ -319,6 +319,7 @@ def _names(kind: str, given: Sequence[str] | int) -> tuple[str, ...]:
     """Names as they were given, or numbers as names."""
     if isinstance(given, int):
         return tuple(str(number) for number in range(require_count(f"number of {kind}s", given)))
+    require(not isinstance(given, str), f"{kind}s must be names in a list, or their number", given)
     found = tuple(given)
     _require_names(f"{kind}s", found)
     return found

@@ -47,8 +47,6 @@ from tacit.study.contract import Head
 from tacit.study.device_state import DRAWN, DeviceState, keep, recall
 from tacit.study.wire import ID, Report
 
-__all__ = ["Device", "trajectory_from"]
-
 NOT_TAKEN: Final = ("late", "full")
 """Answers of a collector that did not take a report, and that its person can do nothing about."""
 

@@ -21,12 +21,10 @@ from pathlib import Path
 from typing import Final
 
 from tacit.accounting.events import Events, event_from_dict, event_to_dict
+from tacit.documents import canonical
 from tacit.errors import require
-from tacit.runs.signature import canonical
 from tacit.runs.storage_paths import complete_files, read_json, write_private, writing_to
 from tacit.study.contract import GENESIS_HEAD
-
-__all__ = ["DRAWN", "STATE", "DeviceState", "keep", "recall"]
 
 STATE: Final = "device.json"
 DRAWN: Final = "device.drawn"

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any, Final
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from tacit.arrays import Floats, Ints
 from tacit.data.trajectories import Trajectories, Trajectory
-from tacit.study.mapping import EpisodeMapping
 
-__all__ = ["NOTES", "REASONS", "DataCheck", "Episodes"]
-
+if TYPE_CHECKING:
+    from tacit.study.mapping import EpisodeMapping
 REASONS: Final[Mapping[str, str]] = {
     "ragged row": "rows with another number of fields than the header",
     "no person": "rows without a person",
@@ -30,11 +29,17 @@ REASONS: Final[Mapping[str, str]] = {
 }
 """Why a log is refused, and what is counted."""
 
+DROPPABLE: Final = tuple(reason for reason in REASONS if reason != "propensities above one")
+"""What a mapping may declare to be dropped: each of them is a matter of one person's rows."""
+
 NOTES: Final[Mapping[str, str]] = {
     "padded": "episodes that were padded by the public rule",
     "cut": "rows after the horizon that were cut off by the public rule",
+    "dropped rows": "rows for which the public rule drops their episode, or which belong to none",
+    "dropped episodes": "episodes that the public rule drops",
     "people over the cap": "people with more episodes than count",
     "episodes over the cap": "episodes that do not count",
+    "decimal commas": 'numbers that a mapping with the entry "decimal": "," would read',
     "propensity varies": "(step, state, action) triples whose propensity is not one number",
 }
 """What is worth knowing about a log that is not wrong."""
@@ -48,6 +53,8 @@ class Episodes:
     """states, actions and rewards, [n,H] each."""
     persons: Ints
     """[n]: the number of the person, from 0."""
+    people: int
+    """How many people there are, those without an episode that counts included."""
     lengths: Ints
     """[n]: how many steps are real; those after them were padded."""
     propensities: Floats | None
@@ -60,15 +67,24 @@ class Episodes:
     def __len__(self) -> int:
         return len(self.persons)
 
-    @property
-    def people(self) -> int:
-        """How many people there are."""
-        return int(self.persons.max(initial=-1)) + 1
-
     def trajectory(self, number: int) -> Trajectory:
         """One episode, as a device encodes it."""
         t = self.trajectories
         return Trajectory(t.states[number], t.actions[number], t.rewards[number])
+
+
+class Finding(NamedTuple):
+    """What is bad for one reason, and where: for whoever holds the data, and in no exception."""
+
+    reason: str
+    column: str | None
+    number: int
+    rows: tuple[int, ...]
+    """The first of them, counted from 1 after the header."""
+    episodes: int
+    """So many episodes would be dropped if the mapping declared it."""
+    people: int
+    """So many people would lose one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,6 +98,8 @@ class DataCheck:
     """How many, by reason (`REASONS`); empty if the log can be used."""
     notes: Mapping[str, int]
     """How many, by what is worth knowing (`NOTES`)."""
+    where: tuple[Finding, ...] = field(default=(), repr=False)
+    """The bad ones by column and row."""
 
     @property
     def ok(self) -> bool:
@@ -93,15 +111,21 @@ class DataCheck:
         """What is wrong, in one line."""
         if self.ok:
             return f"nothing is wrong with {self.episodes} episodes"
-        return "; ".join(f"{reason}: {count}" for reason, count in self.bad.items())
+        said = "; ".join(f"{reason}: {count}" for reason, count in self.bad.items())
+        return said + ('; declare "decimal": "," in the mapping' if "decimal commas" in self.notes else "")
 
     def to_dict(self) -> dict[str, Any]:
         """JSON-ready values."""
         sizes = {"rows": self.rows, "episodes": self.episodes, "people": self.people}
-        return {"ok": self.ok, **sizes, "bad": dict(self.bad), "notes": dict(self.notes)}
+        where = [{**one._asdict(), "rows": list(one.rows)} for one in self.where]
+        return {"ok": self.ok, **sizes, "bad": dict(self.bad), "notes": dict(self.notes), "where": where}
 
-    def table(self) -> tuple[tuple[str, str, str], ...]:
-        """Rows (finding, how many, what is counted) for a table."""
-        found = [("bad: " + name, f"{count:,}", REASONS[name]) for name, count in self.bad.items()]
-        found += [("note: " + name, f"{count:,}", NOTES[name]) for name, count in self.notes.items()]
+    def table(self) -> tuple[tuple[str, ...], ...]:
+        """Rows (finding, how many, column, first rows, episodes that dropping costs, what is counted) for a table."""
+        found = [
+            (f"bad: {f.reason}", f"{f.number:,}", f.column or "", ", ".join(map(str, f.rows)),
+             f"{f.episodes:,} of {f.people:,} people" if f.reason in DROPPABLE else "", REASONS[f.reason])
+            for f in self.where
+        ]  # fmt: skip
+        found += [(f"note: {name}", f"{count:,}", "", "", "", NOTES[name]) for name, count in self.notes.items()]
         return tuple(found)

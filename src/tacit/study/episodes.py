@@ -5,13 +5,15 @@
 Everything here runs on the trusted side, before anything is released: `Episodes` is sensitive. G1 to G3 hold for every
 message, table and exception.
 
-G1  No value of the file is ever printed: a `DataCheck` holds numbers of rows and episodes by reason, and nothing else.
-G2  A log with one bad row is refused as a whole: what is dropped silently would be chosen by what people did.
+G1  No value of the log is ever printed: a `DataCheck` holds numbers of rows and episodes by reason, and the columns and
+    numbers of the first bad rows for whoever holds the data; exceptions hold the counts only.
+G2  A log with one bad row is refused as a whole, unless the public mapping declares to drop such episodes; people whose
+    episodes are dropped are counted all the same.
 G3  Ids of persons and episodes are forgotten once they are counted: `Episodes.persons` numbers people from 0. Only a
     collector, who knows people by pseudonyms of their ids, asks for them (`read_people`).
 
 An episode is a pair (person, episode), so episode numbers may begin anew with every person. Memory is that of the
-trajectories (H steps per episode) and of the ids; the text of the file is streamed.
+trajectories (H steps per episode), of the codes of the rows and of the ids; the text of a file is streamed.
 """
 
 from __future__ import annotations
@@ -22,8 +24,8 @@ from typing import Any
 
 from tacit.errors import InvalidInput, require, require_count
 from tacit.study.episode_log import DataCheck, Episodes
+from tacit.study.log_source import LogSource, read_batches
 from tacit.study.mapping import EpisodeMapping
-from tacit.study.rows import read_rows
 from tacit.study.trajectory_builder import TrajectoryBuilder
 
 __all__ = ["DataCheck", "Episodes", "Progress", "as_mapping", "check_log", "data_check", "read_episodes", "read_people"]
@@ -33,12 +35,15 @@ Progress = Callable[[int], None]
 
 
 def read_episodes(
-    path: str | Path,
+    log: LogSource,
     mapping: EpisodeMapping | Mapping[str, Any] | str | Path,
     *,
     progress: Progress | None = None,
 ) -> Episodes:
-    """Episodes of a log (.csv or .parquet) by a public mapping; a log that fails its check is refused (G2).
+    """Episodes of a log by a public mapping; a log that fails its check is refused (G2).
+
+    A log is a .csv or .parquet file, a pandas or polars frame, an Arrow table, NumPy arrays by column name, an iterable
+    of rows or episodes, or a Minari dataset (`tacit.study.log_source`).
 
     >>> import tempfile
     >>> mapping = {
@@ -55,14 +60,14 @@ def read_episodes(
     ...     read_episodes(log, mapping)
     Episodes(2 of 2 people)
     """
-    check, episodes = check_log(path, mapping, progress=progress)
+    check, episodes = check_log(log, mapping, progress=progress)
     if episodes is None:
-        raise InvalidInput(f"the log must pass its data check, got {check.line}; mend the log or the mapping")
+        raise InvalidInput(f"the log must pass its data check, got {check.line}; see where with --check-only")
     return episodes
 
 
 def data_check(
-    path: str | Path,
+    log: LogSource,
     mapping: EpisodeMapping | Mapping[str, Any] | str | Path,
     *,
     reports_per_person: int | None = None,
@@ -85,11 +90,11 @@ def data_check(
     ...     data_check(log, mapping)
     DataCheck(rows=2, episodes=2, people=2, bad={}, notes={})
     """
-    return check_log(path, mapping, reports_per_person=reports_per_person, progress=progress)[0]
+    return check_log(log, mapping, reports_per_person=reports_per_person, progress=progress)[0]
 
 
 def check_log(
-    path: str | Path,
+    log: LogSource,
     mapping: EpisodeMapping | Mapping[str, Any] | str | Path,
     *,
     reports_per_person: int | None = None,
@@ -98,34 +103,31 @@ def check_log(
     """Read a log once: the check, and the episodes if it found nothing bad."""
     if reports_per_person is not None:
         require_count("reports_per_person", reports_per_person)
-    gathered, rows = _gathered(path, as_mapping(mapping), progress)
-    return gathered.finish(rows, reports_per_person)
+    return _gathered(log, as_mapping(mapping), progress).finish(reports_per_person)
 
 
 def read_people(
-    path: str | Path,
+    log: LogSource,
     mapping: EpisodeMapping | Mapping[str, Any] | str | Path,
     *,
     progress: Progress | None = None,
 ) -> tuple[Episodes, tuple[str, ...]]:
     """Episodes of a log and the ids of its people, by number: for a collector, who turns them into pseudonyms."""
-    gathered, rows = _gathered(path, as_mapping(mapping), progress)
-    check, episodes = gathered.finish(rows, None)
+    gathered = _gathered(log, as_mapping(mapping), progress)
+    check, episodes = gathered.finish(None)
     if episodes is None:
-        raise InvalidInput(f"the log must pass its data check, got {check.line}; mend the log or the mapping")
+        raise InvalidInput(f"the log must pass its data check, got {check.line}; see where with --check-only")
     return episodes, tuple(gathered.people)
 
 
-def _gathered(path: str | Path, mapping: EpisodeMapping, progress: Progress | None) -> tuple[TrajectoryBuilder, int]:
-    gathered, rows = TrajectoryBuilder(mapping), 0
-    for chunk in read_rows(path, mapping):
-        for row in chunk:
-            gathered.take(row)
-        rows += len(chunk)
+def _gathered(log: LogSource, mapping: EpisodeMapping, progress: Progress | None) -> TrajectoryBuilder:
+    gathered = TrajectoryBuilder(mapping)
+    for batch in read_batches(log, mapping):
+        gathered.take(batch)
         if progress is not None:
-            progress(rows)
-    require(rows > 0, "the log must have a row", 0)
-    return gathered, rows
+            progress(gathered.rows)
+    require(gathered.rows > 0, "the log must have a row", 0)
+    return gathered
 
 
 def as_mapping(mapping: EpisodeMapping | Mapping[str, Any] | str | Path) -> EpisodeMapping:

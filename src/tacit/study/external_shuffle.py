@@ -30,8 +30,6 @@ from tacit.noise.exact import permutation, uniform_integers
 from tacit.randomness import SecureNoise
 from tacit.runs.storage import writing_to
 
-__all__ = ["MEMORY", "TEMPORARY", "Written", "fsync_directory", "permuted", "pieces_of", "write_permuted"]
-
 MEMORY: Final = 256 * 2**20
 """How many bytes a permutation may use, unless it is told otherwise."""
 TEMPORARY: Final = ".tmp-"

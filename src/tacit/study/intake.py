@@ -27,8 +27,6 @@ from tacit.runs.storage import writing_to
 from tacit.study.sealed_batches import check_sealed
 from tacit.study.wire import Report
 
-__all__ = ["REASONS", "Intake", "Pseudonyms"]
-
 COUNTED, AGAIN = "counted", "again"
 REASONS: Final = {
     "malformed": "no report of this version",

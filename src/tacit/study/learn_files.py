@@ -1,36 +1,37 @@
 """Files of `tacit learn`: what was released and what follows from it, and the check that believes none of it.
 
     learned.json       request, payloads, certificate, policy, summary, digest[, signature]
-    policy.json        the policy alone, for whoever acts by it
-    certificate.json   the certificate alone
+    policy.json        the policy alone, for devices and people who act by it
+    certificate.json   the certificate alone, with the request that it is derived from
+    digests.json       the manifest of the three
 
-V1  `verify_learned` derives channels, certificate and policy again from the request and the payloads; whatever is not
-    what it should be is said. Only the payloads themselves are taken as they are: they are the release.
+V1  All three files are derived again from the request and the payloads, and compared entry by entry. Only the payloads
+    themselves are taken as they are: they are the release.
 """
 
 from __future__ import annotations
 
 import base64
-import binascii
-import math
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
 from tacit._version import __version__
-from tacit.errors import InvalidInput, TacitError, require
-from tacit.policies.named import NamedPolicy
-from tacit.runs.signature import digest, examine, sign
+from tacit.accounting.certificate import FIRST_ENTRIES
+from tacit.documents import json_values, vouched, without_seal
+from tacit.errors import require
+from tacit.policies.named import POLICY_FORMAT, NamedPolicy
+from tacit.runs.manifest import DIGESTS, doubts_about_files, manifest_digest, write_manifest
+from tacit.runs.signature import examine, sign, sign_beside
 from tacit.runs.storage import check_writable, read_json, write_json, writing_to
-from tacit.runs.verify import Verdict, check_certificate
+from tacit.runs.verify import Findings, Require, Verdict, as_stated, check_digest, check_version, judged
 from tacit.study.learning import Learned, LearnRequest, planned
-
-__all__ = ["LEARNED", "LEARNED_FORMAT", "check_target", "learned_to_dict", "save_learned", "verify_learned"]
 
 LEARNED_FORMAT: Final = "tacit-learned"
 LEARNED_VERSION: Final = 1
 LEARNED, POLICY, CERTIFICATE = "learned.json", "policy.json", "certificate.json"
-ENTRIES: Final = ("format", "format_version", "version", "request", "payloads", "certificate", "policy", "summary")
+FILES: Final = (LEARNED, POLICY, CERTIFICATE)
+KIND: Final = "release"
 
 
 def learned_to_dict(learned: Learned) -> dict[str, Any]:
@@ -55,68 +56,106 @@ def check_target(directory: Path) -> None:
 
 
 def save_learned(learned: Learned, directory: str | Path, *, key: str | Path | None = None) -> Path:
-    """Write the files, signed if there is a private key; learned.json comes last and makes them complete."""
+    """Write the files, signed if there is a private key; the manifest comes last and makes them complete."""
     place = Path(directory)
     check_target(place)
     with writing_to(place):
         place.mkdir(parents=True, exist_ok=True)
-        write_json(place / CERTIFICATE, _vouched(learned.certificate.to_dict(), key))
-        write_json(place / POLICY, _vouched(learned.policy.to_dict(), key))
-        write_json(place / LEARNED, _vouched(learned_to_dict(learned), key))
+        for name, content in _contents(learned).items():
+            write_json(place / name, vouched(content) if key is None else sign(vouched(content), key))
+        write_manifest(place, KIND, FILES)
+        if key is not None:
+            sign_beside(place, manifest_digest(place), key, "learner")
     return place / LEARNED
 
 
-def verify_learned(path: str | Path, *, key: str | Path | None = None) -> Verdict:
-    """Whether learned.json states what its request and its payloads give (V1)."""
-    place = Path(path)
+def _contents(learned: Learned) -> dict[str, dict[str, Any]]:
+    """What stands in the files."""
+    certificate = learned.certificate.to_dict()
+    request = learned.request.to_dict()
+    return {
+        CERTIFICATE: {**certificate, "request": request},
+        POLICY: learned.policy.to_dict(),
+        LEARNED: learned_to_dict(learned),
+    }
+
+
+def is_learned(place: Path) -> bool:
+    """Whether this is a directory of `tacit learn`, or a file of one that stands in it or was handed out alone."""
+    if place.is_dir():
+        return any((place / name).is_file() for name in (LEARNED, CERTIFICATE))
+    if not place.is_file() or place.suffix != ".json":
+        return False
     content = read_json(place)
-    require(content.get("format") == LEARNED_FORMAT, f"{path} must be a {LEARNED_FORMAT}", content.get("format"))
-    wrong = [] if content.get("digest") == digest(content) else ["its content does not have the digest it states"]
-    wrong += _doubts(content)
-    signed = examine(content, key)
-    forged = content.get("signature") is not None and not signed.valid
-    wrong += [signed.words] if forged or (key is not None and not signed.pinned) else []
-    right = "certificate and policy are what its request and its payloads give"
-    why = wrong[0] + (f" (and {len(wrong) - 1} more)" if len(wrong) > 1 else "") if wrong else right
-    return Verdict(path=str(place), kind="learned from a log", true=not wrong, why=why, signature=signed.words)
+    certificate = set(FIRST_ENTRIES) <= set(content) and "request" in content
+    return certificate or content.get("format") in (LEARNED_FORMAT, POLICY_FORMAT)
 
 
-def _doubts(content: Mapping[str, Any]) -> list[str]:
-    """What of a file does not follow from its request and its payloads."""
-    try:
-        known = {*ENTRIES, "digest", "signature"}
-        require(set(ENTRIES) <= set(content) <= known, f"it has the entries {', '.join(ENTRIES)}", sorted(content))
-        stated = content["certificate"]
-        noise = stated["terms"]["noise"]
-        request = LearnRequest.from_dict(content["request"])
-        payloads = tuple(base64.b64decode(text, validate=True) for text in content["payloads"])
-        certificate = request.certificate(noise)
-        wrong = check_certificate(stated, certificate, str(content["version"]))
-        again = planned(request, payloads, certificate)
-        if NamedPolicy.from_dict(content["policy"]).to_dict() != again.policy.to_dict():
-            wrong.append("its policy is not what its payloads give")
-        if not _close(content["summary"], again.summary):
-            wrong.append("its summary is not what its payloads give")
-    except (TacitError, KeyError, TypeError, ValueError, binascii.Error) as error:
-        return [f"it cannot be derived again: {error}"]
-    return wrong
+def verify_learned(path: str | Path, *, key: str | Path | None = None, needed: Require = ()) -> Verdict:
+    """Whether a directory, or a file of one, states what its request and its payloads give (V1).
+
+    A file that stands in its directory is as true as the whole directory. One that was handed out alone is derived as
+    far as it goes: learned.json and certificate.json completely, of a policy it is known that it is as it was written.
+    """
+    place = Path(path)
+    home = place if place.is_dir() else place.parent
+    whole = place.is_dir() or (place.name in FILES and (home / DIGESTS).is_file())
+    found = Findings(kind="learned from a log")
+    if not whole:
+        content = read_json(place)
+        found.sealed(content)
+        found.looked_at = {place.name: "derived"}
+        with found.deriving("it cannot be derived again"):
+            _check_alone(found, content)
+        return judged(place, found, key, needed)
+    wrong, found.unknown, names = doubts_about_files(home, KIND)
+    found.looked_at = {name: "derived" if name in FILES else "digest" for name in names}
+    missing = [name for name in FILES if not (home / name).is_file()]
+    found.wrong += [*wrong, *(f"{name} is missing" for name in missing if f"{name} is missing" not in wrong)]
+    if not missing:
+        contents = {name: read_json(home / name) for name in FILES}
+        found.sealed(contents[LEARNED if place.is_dir() else place.name])
+        with found.deriving("it cannot be derived again"):
+            derived = _check_alone(found, contents[LEARNED])
+            for name in (POLICY, CERTIFICATE):
+                check_digest(found, contents[name])
+                signed = examine(contents[name], None)
+                found.wrong += [f"{name}: {signed.words}"] if "signature" in contents[name] and not signed.valid else []
+                stated = without_seal(contents[name])
+                found.compare(stated, derived[name], name, contents[LEARNED].get("version"))
+    # Signatures beside are about the directory, whichever of its files was named.
+    known = not found.unknown and (home / DIGESTS).is_file()
+    found.digest = manifest_digest(home) if known else ""
+    return judged(place, found, key, needed, at=home)
 
 
-def _close(stated: Any, derived: Any) -> bool:
-    """Whether two summaries agree, numbers to a part in 10⁹."""
-    if isinstance(derived, Mapping):
-        same = isinstance(stated, Mapping) and set(stated) == set(derived)
-        return same and all(_close(stated[name], derived[name]) for name in derived)
-    if isinstance(derived, float):
-        return isinstance(stated, int | float) and math.isclose(stated, derived, rel_tol=1e-9, abs_tol=1e-12)
-    return bool(stated == derived)
-
-
-def _vouched(content: Mapping[str, Any], key: str | Path | None) -> dict[str, Any]:
-    whole = {**content, "digest": digest(content)}
-    if key is None:
-        return whole
-    try:
-        return sign(whole, key)
-    except OSError as error:
-        raise InvalidInput(f"{key} must be a private key: {error.strerror}") from None
+def _check_alone(found: Findings, content: Mapping[str, Any]) -> dict[str, Any]:
+    """Compare learned.json, or another file by itself, with what it is derived from; returns all that is derived."""
+    check_digest(found, content)
+    stated = without_seal(content)
+    if content.get("format") == POLICY_FORMAT:
+        found.compare(stated, NamedPolicy.from_dict(stated).to_dict(), "policy", __version__)
+        found.right = "it is as it was written (what it was learned from, its directory shows)"
+        found.not_derived.append("policy")
+        return {}
+    found.not_derived.append("where the noise came from")
+    request = LearnRequest.from_dict(stated["request"])
+    found.compare(stated["request"], request.to_dict(), "request", __version__)
+    plain = stated["certificate"] if content.get("format") == LEARNED_FORMAT else stated
+    version = plain["terms"]["version"]
+    check_version(found, version)
+    certificate = request.certificate(plain["terms"]["noise"])
+    derived = as_stated(plain, certificate, version)
+    if content.get("format") != LEARNED_FORMAT:
+        found.compare(stated, {**derived, "request": request.to_dict()}, "certificate", version)
+        found.right = "it is what its request gives"
+        return {}
+    require(stated["version"] == version, "the certificate must be of the version of its file", "another")
+    payloads = tuple(base64.b64decode(text, validate=True) for text in stated["payloads"])
+    again = planned(request, payloads, certificate)
+    gives = {**learned_to_dict(again), "version": version, "certificate": derived}
+    found.compare(stated, gives, "", version)
+    found.not_derived.append("payloads")
+    found.right = "certificate and policy are what its request and its payloads give"
+    beside = json_values(derived)
+    return {POLICY: again.policy.to_dict(), CERTIFICATE: {**beside, "request": request.to_dict()}}

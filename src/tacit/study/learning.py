@@ -47,19 +47,8 @@ from tacit.release.contract import StageSize
 from tacit.release.totals_release import TotalsPlan, TotalsRelease
 from tacit.released.counts import CountShape, CountStatistics
 from tacit.study.episodes import DataCheck, Episodes, Progress, as_mapping, check_log
+from tacit.study.log_source import LogSource
 from tacit.study.mapping import EpisodeMapping
-
-__all__ = [
-    "Behaviour",
-    "Keep",
-    "LearnRequest",
-    "Learned",
-    "deal",
-    "learn",
-    "learn_from",
-    "planned",
-    "require_usable",
-]
 
 Behaviour = Literal["known", "unknown"]
 Keep = Literal["random", "first"]
@@ -181,7 +170,7 @@ class Learned:
 
 
 def learn(
-    path: str | Path,
+    log: LogSource,
     mapping: EpisodeMapping | Mapping[str, Any] | str | Path,
     *,
     epsilon: float,
@@ -194,7 +183,7 @@ def learn(
     noise: Noise | None = None,
     progress: Progress | None = None,
 ) -> Learned:
-    """Learn a policy from a log (.csv or .parquet) with one release; every call is a release of its own and costs anew.
+    """Learn a policy from a log with one release; every call is a release of its own and costs anew.
 
     `behaviour` declares how the actions of the log were chosen: "known", by a rule that looked at step and state only;
     "unknown" is refused. `noise` is secure unless a simulation says otherwise, and the certificate says which it was.
@@ -220,7 +209,7 @@ def learn(
     # Everything public is checked before the log is opened.
     asked = {"epsilon": epsilon, "delta": delta, "keep": keep, "z": z, "fallback": fallback}
     _ = LearnRequest(mapping=known, people=1, reports_per_person=reports_per_person, **asked).channels  # type: ignore[arg-type]
-    check, episodes = check_log(path, known, reports_per_person=reports_per_person, progress=progress)
+    check, episodes = check_log(log, known, reports_per_person=reports_per_person, progress=progress)
     usable = require_usable(check, episodes)
     request = LearnRequest(
         mapping=known,
@@ -238,7 +227,7 @@ def learn(
 def require_usable(check: DataCheck, episodes: Episodes | None) -> Episodes:
     """The episodes, if the log passed its check and its propensities are functions of step and state."""
     if episodes is None:
-        raise InvalidInput(f"the log must pass its data check, got {check.line}; mend the log or the mapping")
+        raise InvalidInput(f"the log must pass its data check, got {check.line}; see where with --check-only")
     varies = check.notes.get("propensity varies", 0)
     if varies:
         raise PrivacyViolation(

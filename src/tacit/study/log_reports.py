@@ -35,8 +35,6 @@ from tacit.study.mapping import EpisodeMapping
 from tacit.study.wire import ID, Report
 from tacit.support import Support
 
-__all__ = ["design_mapping", "log_reports"]
-
 WHY: Final = {
     "shuffle": "the shuffler must not see trajectories: devices encode them with 'tacit device report'",
     "local": "nobody but a person's own device may see a trajectory: it encodes with 'tacit device report'",

@@ -7,6 +7,9 @@
     horizon   H; longer episodes are refused, or cut after H steps where the mapping says so
     short     shorter episodes are refused, or absorbed: padded with a public action and reward, in a public state of
               their own (`state`) or in the state that was seen last (None)
+    drop      reasons of the data check whose rows take their whole episode out; everything else that is bad is refused
+    steps     "numbers" from `first_step` on; the "order" of numbers or ISO time stamps, or of time stamps of the form
+              that stands here ("%d.%m.%Y %H:%M")
 
 G1  A mapping is fixed before anybody's data are looked at: edges, categories and bounds that were read off the log
     would be a release that nobody pays for. It holds nothing about people and may be published.
@@ -14,7 +17,7 @@ G1  A mapping is fixed before anybody's data are looked at: edges, categories an
 
 from __future__ import annotations
 
-import json
+import codecs
 import math
 import tomllib
 from collections.abc import Mapping, Sequence
@@ -24,10 +27,10 @@ from itertools import product
 from pathlib import Path
 from typing import Any, Final, Literal, Self, get_args
 
+from tacit.documents import parse_json
 from tacit.errors import InvalidInput, UnknownName, require, require_count, require_real
 from tacit.study.columns import Bins, Categories, require_text
-
-__all__ = ["Absorb", "Columns", "EpisodeMapping", "LongRule"]
+from tacit.study.episode_log import DROPPABLE
 
 LongRule = Literal["refuse", "cut"]
 MAX_STATES: Final = 65_535
@@ -39,11 +42,15 @@ BETWEEN: Final = ", "
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Columns:
-    """Names of the columns that every log has; `propensity` is None where nobody knows it."""
+    """Names of the columns that every log has.
+
+    `propensity` is None where it is not known; `episode` where a person is one episode, and `episode` and `step` where
+    every row is one.
+    """
 
     person: str = "person"
-    episode: str = "episode"
-    step: str = "step"
+    episode: str | None = "episode"
+    step: str | None = "step"
     propensity: str | None = None
 
 
@@ -78,7 +85,15 @@ class EpisodeMapping:
     long: LongRule = "refuse"
     columns: Columns = Columns()
     first_step: int = 0
-    delimiter: str = ","
+    steps: str = "numbers"
+    drop: tuple[str, ...] = ()
+    missing: tuple[str, ...] = ()
+    """Texts that stand for a missing value, beside the empty one."""
+    decimal: Literal[".", ","] = "."
+    delimiter: str | None = None
+    """Of a CSV file; None: found in the header."""
+    encoding: str | None = None
+    """Of a CSV file; None: UTF-8, or what the byte order mark says."""
 
     def __post_init__(self) -> None:
         horizon = require_count("horizon", self.horizon)
@@ -88,17 +103,19 @@ class EpisodeMapping:
         fine = low < high and math.isfinite(high - low)
         require(fine, "the bounds of rewards must satisfy low < high and be a finite distance apart", [low, high])
         require(self.long in get_args(LongRule), "long must be 'refuse' or 'cut'", self.long)
-        plain = len(self.delimiter) == 1 and self.delimiter not in '"\r\n'
-        require(plain, "delimiter must be one character", self.delimiter)
+        if self.delimiter is not None:
+            plain = len(self.delimiter) == 1 and self.delimiter not in '"\r\n'
+            require(plain, "delimiter must be one character", self.delimiter)
+        self._require_format()
         require(len(self.states) > 0, "states must have a column", 0)
         for name in self.used_columns:
             require_text("column", name)
         require(len(self.state_names) <= MAX_STATES, f"there must be at most {MAX_STATES} states", "more")
         require(len(set(self.state_names)) == len(self.state_names), "states must have different names", "one twice")
         require(len(self.action_names) <= MAX_STATES, f"there must be at most {MAX_STATES} actions", "more")
-        roles = [self.columns.person, self.columns.episode, self.columns.step, self.reward, self.actions.column]
-        roles += [part.column for part in self.states]
-        roles += [] if self.columns.propensity is None else [self.columns.propensity]
+        c = self.columns
+        every = (c.person, c.episode, c.step, c.propensity, self.reward, self.actions.column)
+        roles = [name for name in every if name is not None] + [part.column for part in self.states]
         require(len(set(roles)) == len(roles), "every column must have one role", sorted(roles))
         if self.short is not None:
             if self.short.action not in self.action_names:
@@ -106,6 +123,24 @@ class EpisodeMapping:
             require_real("reward of the padding", self.short.reward, low=low, high=high, hint="inside of the bounds")
             if self.short.state is not None:
                 require_text("state of the padding", self.short.state)
+
+    def _require_format(self) -> None:
+        """Raise unless the entries about the format of a log can be followed."""
+        fine = self.steps in ("numbers", "order") or (isinstance(self.steps, str) and "%" in self.steps)
+        require(fine, "steps must be 'numbers', 'order' or the form of a time stamp such as '%d.%m.%Y'", self.steps)
+        alone = self.columns.step is not None or (self.columns.episode is None and self.horizon == 1)
+        require(alone, "a log without a step must have no episode and horizon 1: every row is one", self.horizon)
+        for reason in self.drop:
+            if reason not in DROPPABLE:
+                raise UnknownName("reason to drop", str(reason), DROPPABLE)
+        for text in self.missing:
+            require_text("texts of missing values", text)
+        require(self.decimal in (".", ","), "decimal must be '.' or ','", self.decimal)
+        if self.encoding is not None:
+            try:
+                codecs.lookup(self.encoding)
+            except (LookupError, TypeError):
+                raise InvalidInput(f"encoding must be one that Python knows, got {self.encoding!r}") from None
 
     @cached_property
     def state_names(self) -> tuple[str, ...]:
@@ -128,7 +163,7 @@ class EpisodeMapping:
         every = (*known, *(part.column for part in self.states), self.actions.column, self.reward)
         return tuple(dict.fromkeys(name for name in every if name is not None))
 
-    def state_index(self, texts: Sequence[str]) -> int:
+    def state_index(self, texts: Sequence[str | None]) -> int:
         """The number of the state that these texts of the state's columns stand for, -1 if one of them is unknown."""
         found = 0
         for part, text in zip(self.states, texts, strict=True):
@@ -142,7 +177,8 @@ class EpisodeMapping:
         """The name of the state for these values by column: what a device asks before `NamedPolicy.act`."""
         missing = [part.column for part in self.states if part.column not in values]
         require(not missing, f"a state needs the columns {', '.join(p.column for p in self.states)}", missing)
-        found = self.state_index([str(values[part.column]).strip() for part in self.states])
+        texts = ["" if values[part.column] is None else str(values[part.column]).strip() for part in self.states]
+        found = self.state_index([None if text in ("", "nan", *self.missing) else text for text in texts])
         require(found >= 0, "the values must be those of a state of the mapping", "another value")
         return self.state_names[found]
 
@@ -150,8 +186,17 @@ class EpisodeMapping:
         """JSON-ready values; `from_dict` gives an equal mapping back."""
         c, short = self.columns, self.short
         known = {"person": c.person, "episode": c.episode, "step": c.step, "propensity": c.propensity}
+        added: dict[str, Any] = {
+            "steps": "numbers",
+            "drop": [],
+            "missing": [],
+            "decimal": ".",
+            "delimiter": None,
+            "encoding": None,
+        }
+        now = {name: list(v) if isinstance(v := getattr(self, name), tuple) else v for name in added}
         return {
-            "columns": {role: name for role, name in known.items() if name is not None},
+            "columns": {role: name for role, name in known.items() if name is not None or role in ("episode", "step")},
             "states": [part.to_dict() for part in self.states],
             "actions": self.actions.to_dict(),
             "reward": {"column": self.reward, "low": self.low, "high": self.high},
@@ -161,14 +206,26 @@ class EpisodeMapping:
             else {"action": short.action, "state": short.state, "reward": short.reward},
             "long": self.long,
             "first_step": self.first_step,
-            "delimiter": self.delimiter,
+            **{name: list(value) if isinstance(value, tuple) else value for name, value in now.items()},
         }
 
     @classmethod
     def from_dict(cls, plain: Mapping[str, Any]) -> Self:
         """The mapping of a JSON or TOML file; anything missing or unknown is refused with the nearest name."""
         needed = ("states", "actions", "reward", "horizon")
-        _entries("a mapping", plain, needed, ("columns", "short", "long", "first_step", "delimiter"))
+        others = (
+            "columns",
+            "short",
+            "long",
+            "first_step",
+            "steps",
+            "drop",
+            "missing",
+            "decimal",
+            "delimiter",
+            "encoding",
+        )
+        _entries("a mapping", plain, needed, others)
         listed = plain["states"]
         parts = [listed] if isinstance(listed, Mapping) else listed
         require(isinstance(parts, list | tuple), "states must be a list of columns", type(parts).__name__)
@@ -188,7 +245,12 @@ class EpisodeMapping:
             long=plain.get("long", "refuse"),
             columns=Columns(**named),
             first_step=plain.get("first_step", 0),
-            delimiter=plain.get("delimiter", ","),
+            steps=plain.get("steps", "numbers"),
+            drop=_texts("drop", plain.get("drop", ())),
+            missing=_texts("missing", plain.get("missing", ())),
+            decimal=plain.get("decimal", "."),
+            delimiter=plain.get("delimiter"),
+            encoding=plain.get("encoding"),
         )
 
     @classmethod
@@ -198,7 +260,7 @@ class EpisodeMapping:
         require(place.suffix in (".json", ".toml"), "a mapping must be a .json or .toml file", place.suffix)
         try:
             text = place.read_text(encoding="utf-8")
-            plain = json.loads(text) if place.suffix == ".json" else tomllib.loads(text)
+            plain = parse_json(text, str(path)) if place.suffix == ".json" else tomllib.loads(text)
         except (OSError, ValueError) as error:
             raise InvalidInput(f"{path} must be a readable mapping in JSON or TOML: {type(error).__name__}") from None
         require(isinstance(plain, dict), f"{path} must hold one mapping", type(plain).__name__)
@@ -207,20 +269,26 @@ class EpisodeMapping:
 
 def _part(role: str, plain: object) -> Categories | Bins:
     """One column of a state or action."""
-    entries = _entries(f"a {role}", plain, (), ("column", "categories", "edges", "names"))
-    column = entries.get("column", role)
+    entries = _entries(f"a {role}", plain, (), ("column", "categories", "edges", "names", "missing"))
+    column, missing = entries.get("column", role), entries.get("missing")
     if "categories" in entries:
         extra = [name for name in ("edges", "names") if name in entries]
         require(not extra, f"column '{column}' must have categories or edges", [*extra, "categories"])
         given = entries["categories"]
         listed = list(given.items()) if isinstance(given, Mapping) else given
         require(isinstance(listed, list | tuple), f"categories of '{column}' must be a list", type(given).__name__)
-        return Categories(column=column, values=tuple(_category(column, one) for one in listed))
+        return Categories(column=column, values=tuple(_category(column, one) for one in listed), missing=missing)
     require("edges" in entries, f"column '{column}' must have categories or edges", sorted(entries))
     edges, names = entries["edges"], entries.get("names")
     require(isinstance(edges, list | tuple), f"edges of '{column}' must be a list", type(edges).__name__)
     numbers = tuple(require_real(f"an edge of '{column}'", edge) for edge in edges)
-    return Bins(column=column, edges=numbers, labels=None if names is None else tuple(map(str, names)))
+    labels = None if names is None else tuple(map(str, names))
+    return Bins(column=column, edges=numbers, labels=labels, missing=missing)
+
+
+def _texts(name: str, plain: object) -> tuple[str, ...]:
+    require(isinstance(plain, list | tuple), f"{name} must be a list of texts", type(plain).__name__)
+    return tuple(str(one) for one in plain)  # type: ignore[attr-defined]
 
 
 def _category(column: str, plain: object) -> tuple[str, tuple[str, ...]]:

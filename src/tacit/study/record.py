@@ -16,19 +16,19 @@ from pathlib import Path
 from typing import Any, Final
 
 from tacit._version import __version__
+from tacit.documents import digest
 from tacit.errors import require
-from tacit.policies import policy_from_dict, tabular
+from tacit.policies import AnyPolicy, Policy, policy_from_dict, tabular
 from tacit.policies.named import NamedPolicy
-from tacit.runs.signature import digest, sign
+from tacit.runs.signature import sign
 from tacit.runs.storage import check_writable, write_json, writing_to
-from tacit.study.bundle import Bundle
-from tacit.study.contract import GENESIS_HEAD, packages_of
-from tacit.study.learner_state import LearnerState
-from tacit.study.queries import query_to_dict
+from tacit.study.bundle import Bundle, query_to_dict
+from tacit.study.contract import GENESIS_HEAD, Design, packages_of
+from tacit.study.state import LearnerState
 from tacit.study.study import Study
 from tacit.study.wire import ReleasePayload, sha256
 
-__all__ = ["ENTRIES", "FORMAT", "export_policy", "replayed"]
+__all__ = ["ENTRIES", "FORMAT", "FORMAT_VERSION", "export_policy", "named_policy", "replayed"]
 
 FORMAT: Final = "tacit-study-policy"
 FORMAT_VERSION: Final = 1
@@ -52,6 +52,8 @@ def export_policy(study: Study, path: str | Path, key: str | Path | None = None)
     target, found = Path(path), study.status()
     certificate = study.certificate()
     require(bool(found["releases"]), "a study must have learned something to be exported", "no release", "take one")
+    learned = over_states(study.design, study.policy())
+    policy = named_policy(study.design, learned, killed=found["state"] == "ended")
     content: dict[str, Any] = {
         "format": FORMAT,
         "format_version": FORMAT_VERSION,
@@ -59,7 +61,7 @@ def export_policy(study: Study, path: str | Path, key: str | Path | None = None)
         "name": study.design.name,
         "study": study.design.digest,
         "design": study.design.to_dict(),
-        "policy": _named(study).to_dict(),
+        "policy": policy.to_dict(),
         "claim": study.parts.claim.to_dict(),
         "certificate": certificate.to_dict(),
         "releases": found["releases"],
@@ -74,19 +76,16 @@ def export_policy(study: Study, path: str | Path, key: str | Path | None = None)
     return target
 
 
-def _named(study: Study) -> NamedPolicy:
-    """The learned policy by name; killed if the study was."""
-    design, learned = study.design, (study.policy(), policy_from_dict(study.design.fallback))
-    # A policy over features is exported as the policy over states that it is.
-    actions, seen = len(design.actions), design.sees
-    policy, fallback = (tabular(one) if seen is None else seen.lift(one, actions) for one in learned)
-    return NamedPolicy(
-        policy=policy,
-        states=tuple(design.states),
-        actions=tuple(design.actions),
-        fallback=fallback,
-        killed=study.status()["state"] == "ended",
-    )
+def named_policy(design: Design, policy: AnyPolicy, *, killed: bool) -> NamedPolicy:
+    """A policy over the states of a design, with its names and its fall-back."""
+    states, actions = tuple(design.states), tuple(design.actions)
+    fallback = over_states(design, policy_from_dict(design.fallback))
+    return NamedPolicy(policy=tabular(policy), states=states, actions=actions, fallback=fallback, killed=killed)
+
+
+def over_states(design: Design, policy: AnyPolicy) -> Policy:
+    """A policy over features as the policy over states that it is."""
+    return tabular(policy) if design.sees is None else design.sees.lift(policy, len(design.actions))
 
 
 def replayed(study: Study) -> int:

@@ -30,20 +30,6 @@ from tacit.errors import NotSupported, require
 from tacit.release.contract import Release
 from tacit.release.shuffle_release import ShuffleRelease
 
-__all__ = [
-    "LAYER",
-    "MAX_LAYERS",
-    "NO_TOKENS",
-    "Manifest",
-    "body_size",
-    "check_sealed",
-    "message_size",
-    "require_layers",
-    "require_opened",
-    "require_seals",
-    "sealable",
-]
-
 LAYER: Final = 48
 """What one layer of HPKE adds to a message: an encapsulated key of 32 bytes and a tag of 16."""
 MAX_LAYERS: Final = 2

@@ -22,8 +22,6 @@ from tacit.noise.exact import permutation
 from tacit.protocol import Noise
 from tacit.randomness import SimulationNoise
 
-__all__ = ["left_out", "require_ladder", "rung_of"]
-
 
 def require_ladder(ladder: Sequence[int], *, least: int, target: int) -> tuple[int, ...]:
     """The sizes of a ladder from `least` up to at most `target`; none at all is a stage of any size between them."""

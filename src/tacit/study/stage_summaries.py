@@ -9,6 +9,11 @@ C counters carry independent noise of variance σ² each; the second term bounds
 their mean (Bhatia and Davis). Running totals are subtracted from each other, with the noise of the difference. Under
 local trust messages of different devices are independent and public, so that sums of random groups of them tell the
 variance of both together. A cover report counts as a return of nothing.
+
+Policies that people followed, stage by stage, by name, and what changed from one stage to the next: all public.
+
+A bundle may hold several policies with weights, of which everybody draws one. What is shown is the share of people who
+take an action at a step in a state, over those draws.
 """
 
 from __future__ import annotations
@@ -19,10 +24,12 @@ from dataclasses import dataclass
 from typing import Any, Final, Literal, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.special import stdtrit
 
 from tacit.errors import InvalidInput
 from tacit.noise.support_index import places_of
+from tacit.policies import tabular
 from tacit.protocol import Totals
 from tacit.release.batch_release import BatchRelease
 from tacit.release.local_release import LocalRelease
@@ -30,13 +37,12 @@ from tacit.release.shuffle_release import ShuffleRelease
 from tacit.release.totals_release import TotalsRelease
 from tacit.released.batches import BatchQuery
 from tacit.released.counts import CountStatistics, empty_counts
+from tacit.study.bundle import Bundle
 from tacit.study.contract import Design
 from tacit.study.declarations import support_of
 from tacit.study.flow import FlowScore, flow_scores
 from tacit.study.study import Study
 from tacit.study.wire import ReleasePayload
-
-__all__ = ["Return", "StageSummary", "readings", "return_of"]
 
 Use = Literal["used", "quarantined", "skipped"]
 Z: Final = 1.959964
@@ -186,4 +192,74 @@ def _scaled(design: Design, mean: float, half: float, noise: float | None) -> Re
         low=base + unit * (mean - half),
         high=base + unit * (mean + half),
         noise_std=None if noise is None else unit * noise,
+    )
+
+
+SAME: Final = 0.005
+"""Shares that differ by less look the same in whole per cent."""
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class StagePolicy:
+    """What people of one stage follow; a stage that nobody reports in serves what was learned."""
+
+    stage: int
+    asks: bool
+    killed: bool
+    states: tuple[str, ...]
+    """Features, where they are declared."""
+    actions: tuple[str, ...]
+    shares: NDArray[np.float64]
+    """[H,S,A]"""
+
+    def words(self, step: int, state: int) -> str:
+        """The action at a step in a state, or the shares of several."""
+        row = self.shares[step, state]
+        certain = np.flatnonzero(row > 1.0 - SAME)
+        if len(certain) == 1:
+            return self.actions[int(certain[0])]
+        return ", ".join(f"{name} {p:.0%}" for name, p in zip(self.actions, row, strict=True) if p >= SAME)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Change:
+    """One place where the policy is another one than in the stage before."""
+
+    step: int
+    state: str
+    before: str
+    after: str
+
+
+def followed(study: Study) -> tuple[StagePolicy, ...]:
+    """The policies of all stages that were planned; without those that have no table."""
+    with study.store.reading() as connection:
+        rows = connection.execute("SELECT bytes FROM bundle WHERE question = 0 ORDER BY stage").fetchall()
+    found = [_followed(Bundle.parse(bytes(data))) for (data,) in rows]
+    return tuple(one for one in found if one is not None)
+
+
+def changes(before: StagePolicy, after: StagePolicy) -> tuple[Change, ...]:
+    """Where two policies differ, by step and state."""
+    differ = np.abs(before.shares - after.shares).max(axis=2) >= SAME
+    return tuple(
+        Change(step=h, state=after.states[s], before=before.words(h, s), after=after.words(h, s))
+        for h, s in np.argwhere(differ).tolist()
+    )
+
+
+def _followed(bundle: Bundle) -> StagePolicy | None:
+    states, actions = bundle.rows, tuple(bundle["actions"])
+    arms: Any = ((bundle.fallback, 1),) if bundle["kill"] else bundle.arms
+    try:
+        shares = sum(float(weight) * tabular(policy).probabilities(len(actions)) for policy, weight in arms)
+    except InvalidInput:  # policies of worlds without a table
+        return None
+    return StagePolicy(
+        stage=int(bundle["stage"]),
+        asks=bundle.channel is not None,
+        killed=bool(bundle["kill"]),
+        states=states,
+        actions=actions,
+        shares=np.asarray(shares, dtype=np.float64),
     )

@@ -14,43 +14,167 @@ L7  A sealed study (`tacit.study.sealed_batches`) is told with a release what it
     The bundle of a sealed stage holds the keys that its messages are sealed to: other keys, after a rotation, come with
     the next stage.
 L8  A study that gave a stage up which the collector released does not get stuck: it takes the release and skips it.
+
+The issuing of bundles: their entries, the chain that they make, and where they are kept.
+
+What a study asks of a release before it is believed, and what becomes of one whose stage was given up.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 
 from tacit.accounting.certificate import Certificate
+from tacit.accounting.claims import PrivacyClaim
 from tacit.accounting.database import Connection
+from tacit.documents import canonical
 from tacit.errors import InvalidInput, require
 from tacit.learners.contract import PlanningLearner
 from tacit.planning.loss_budget import Standing
-from tacit.policies import AnyPolicy, LayeredPolicy
+from tacit.policies import AnyPolicy, LayeredPolicy, policy_to_dict
 from tacit.protocol import Plan
 from tacit.randomness import seed_streams
 from tacit.release.contract import Release
 from tacit.release.returns import ReturnRelease
-from tacit.runs.signature import canonical
+from tacit.runs.storage_paths import write_whole, writing_to
 from tacit.study import contract as study_parts
-from tacit.study.bundle import Bundle
-from tacit.study.bundle_chain import handed, issue, kept_bundle, last_head, weighted
-from tacit.study.contract import Design, Head, Parts, certificate_under, packages_of, parts_of, usable_key
+from tacit.study.bundle import Bundle, query_to_dict
+from tacit.study.contract import GENESIS_HEAD, Design, Head, Parts, certificate_under, packages_of, parts_of, usable_key
 from tacit.study.databases import database_at
 from tacit.study.declarations import support_of
 from tacit.study.flow import IMPOSSIBLE, broken_flow
-from tacit.study.learner_state import LearnerState, keep
-from tacit.study.queries import query_to_dict
-from tacit.study.release_checks import expected, give_up_asking, store_release, used
 from tacit.study.sealed_batches import Manifest, require_layers, require_opened
+from tacit.study.size_grid import rung_of
+from tacit.study.state import LearnerState, keep
 from tacit.study.store import Database, Failpoint, no_failpoint
-from tacit.study.wire import ReleasePayload
+from tacit.study.wire import ReleasePayload, sha256
 
-__all__ = ["Study"]
+
+def issue(
+    connection: Connection,
+    design: Design,
+    claim: PrivacyClaim,
+    key: Path | None,
+    *,
+    stage: int,
+    policies: list[Any],
+    content: dict[str, Any],
+) -> bytes:
+    """Make a bundle of these entries, after the last one, and keep it; without a query it asks nothing."""
+    before = connection.execute("SELECT digest FROM bundle ORDER BY stage DESC, question DESC LIMIT 1").fetchone()
+    nothing = dict.fromkeys(("slot", "query", "channel", "target", "least"))
+    whole = {
+        "study": design.digest,
+        "name": design.name,
+        "states": list(design.states),
+        "actions": list(design.actions),
+        "horizon": design.horizon,
+        "rewards": [float(bound) for bound in design.rewards],
+        "claim": claim.to_dict(),
+        "stage": stage,
+        "question": 0,
+        "questions": 1,
+        **nothing,
+        "policies": policies,
+        "fallback": dict(design.fallback),
+        "kill": False,
+        "head": last_head(connection).text,
+        "previous": GENESIS_HEAD.digest.hex() if before is None else before[0],
+        **({} if design.sees is None else {"sees": design.sees.to_dict()}),
+        **content,
+    }
+    data = Bundle.make(whole, key)
+    made = Bundle.parse(data)
+    connection.execute("INSERT INTO bundle VALUES (?, ?, ?, ?)", (stage, made["question"], data, made.digest))
+    return data
+
+
+def handed(policy: AnyPolicy, horizon: int) -> dict[str, Any]:
+    """A policy as devices take it: one of a layered world as the table of the steps that it was unrolled from."""
+    return policy_to_dict(policy.over_steps(horizon) if isinstance(policy, LayeredPolicy) else policy)
+
+
+def weighted(plan: Plan[Any], horizon: int) -> list[Any]:
+    """The policies of a plan with their exact weights."""
+    users = plan.users or 1
+    arms = plan.arms(users) if plan.groups else ((plan.policy, users),)
+    return [[handed(policy, horizon), [int(count), int(users)]] for policy, count in arms if count > 0]
+
+
+def kept_bundle(connection: Connection, stage: int, question: int) -> bytes:
+    """The bundle of a question, or nothing."""
+    row = connection.execute("SELECT bytes FROM bundle WHERE stage = ? AND question = ?", (stage, question)).fetchone()
+    return b"" if row is None else bytes(row[0])
+
+
+def last_head(connection: Connection) -> Head:
+    """The commit of the last release in the collector's ledger."""
+    row = connection.execute("SELECT bytes FROM release ORDER BY charge DESC LIMIT 1").fetchone()
+    return GENESIS_HEAD if row is None else ReleasePayload.parse(bytes(row[0])).head
+
+
+class ExpectedRelease(NamedTuple):
+    """The stage that a release belongs to."""
+
+    questions: int
+    slot: int
+    given_up: bool
+
+
+def used(connection: Connection, stage: int) -> int:
+    """How many releases of a stage were learned from."""
+    row = connection.execute("SELECT count(*) FROM belief WHERE kind = 'take' AND stage = ?", (stage,)).fetchone()
+    return int(row[0])
+
+
+def expected(
+    connection: Connection, design: Design, channels: Sequence[Release], given: ReleasePayload
+) -> ExpectedRelease:
+    """The stage that waits for this very release: the open one, or one that was given up while it was released."""
+    row = connection.execute("SELECT slot, questions, state FROM stage WHERE number = ?", (given.stage,)).fetchone()
+    slot, questions, state = (-1, 0, "none") if row is None else row
+    known = state in ("open", "void")
+    require(known, "a release must be of the open stage, or of one that was given up", given.stage)
+    question = used(connection, given.stage)
+    require(given.question == question, f"a release must be of question {question}", given.question)
+    require(kept_bundle(connection, given.stage, question) != b"", "a question must be asked before", "no bundle")
+    channel = channels[slot]
+    fits = channel.least <= given.people <= channel.target
+    require(fits, f"a release must be of {channel.least} to {channel.target} people", given.people)
+    stands = rung_of(design.ladder, given.people) == given.people
+    require(stands, "a release must have a size of the design's ladder", given.people)
+    return ExpectedRelease(questions, slot, state == "void")
+
+
+def store_release(connection: Connection, given: ReleasePayload, data: bytes, opened: bytes | None) -> None:
+    """Keep the bytes of a release whose ledger has grown (L3), and what it was opened to (L7)."""
+    last = last_head(connection).number
+    charge = given.charge.number
+    require(charge > last, f"a release must be charged after record {last}", charge)
+    names = ("stage", "question", "bytes", "digest", "charge", "people", "noise", "opened")
+    connection.execute(
+        f"INSERT INTO release ({', '.join(names)}) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",  # noqa: S608 - constants
+        (given.stage, given.question, data, sha256(data).hex(), charge, given.people, given.noise, opened),
+    )
+
+
+def give_up_asking(connection: Connection) -> None:
+    """Give the open stage up, whose bundle does not name the release of a stage before it: no collector opens it."""
+    connection.execute(
+        """UPDATE stage SET state = 'void', reason = 'planned before a release of an earlier stage'
+           WHERE state = 'open' AND NOT EXISTS (SELECT 1 FROM release WHERE release.stage = stage.number)"""
+    )
+
+
+__all__ = ["DESIGN", "Study"]
+
+DESIGN = "design.json"
+"""The public design, written out for the other parties."""
 
 
 class Study:
@@ -112,6 +236,9 @@ class Study:
 
         where = database_at(Path(directory), database)
         where.create("study", edge=edge, first=first)
+        with writing_to(Path(directory)):
+            Path(directory).mkdir(parents=True, exist_ok=True)
+            write_whole(Path(directory) / DESIGN, canonical(design.to_dict()) + b"\n")
         return cls(directory, key=key, collector=collector, edge=edge, database=where)
 
     @property

@@ -38,11 +38,9 @@ from tacit.released.counts import CountStatistics
 from tacit.released.returns import ReturnStatistics
 from tacit.study import uniform_assignment
 from tacit.study.design import StudyDesign, plan_study
-from tacit.study.policy_history import followed
+from tacit.study.stage_summaries import followed
 from tacit.study.study import Study
 from tacit.study.wire import ReleasePayload
-
-__all__ = ["EVERYBODY", "StudyTrial", "is_trial", "plan_trial", "read_trial", "trial_bit"]
 
 EVERYBODY: Final = ("everybody",)
 """The one state of a trial."""

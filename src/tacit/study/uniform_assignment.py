@@ -20,8 +20,6 @@ from tacit.protocol import Constants, Plan, PrivateStatistics
 from tacit.released.counts import CountShape
 from tacit.released.returns import BitNoise, ReturnQuery, ReturnStatistics
 
-__all__ = ["NAME", "AssignmentBelief", "UniformAssignment"]
-
 NAME: Final = "fair-lots"
 """What a design calls it."""
 

@@ -25,8 +25,6 @@ from tacit.errors import InvalidInput, require
 from tacit.runs.signature import ALGORITHM, Signed, examine, sign
 from tacit.study.contract import DIGEST, Head
 
-__all__ = ["ID", "ReleasePayload", "Report", "sha256"]
-
 REPORT: Final = b"TCR1"
 RELEASE: Final = b"TCL1"
 ID: Final = 16

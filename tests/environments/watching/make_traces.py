@@ -1,6 +1,6 @@
 """Store what the package recsim-no-tf does, for the tests of the compiled twin.
 
-    pip install 'tacit[recsim]'
+    pip install '.[recsim]'
     python tests/environments/watching/make_traces.py
 
 writes beside itself

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import lru_cache
 from importlib.metadata import EntryPoints, entry_points
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from tacit.accounting.events.approximation import ApproximationEvent
 from tacit.accounting.events.binomial import BinomialEvent
@@ -24,6 +24,7 @@ from tacit.accounting.events.pure import PureEvent
 from tacit.accounting.events.sampled import SampledGaussianEvent
 from tacit.accounting.events.unprotected import UnprotectedEvent
 from tacit.errors import UnknownName, require
+from tacit.renamed import old_names
 
 __all__ = [
     "ENTRY_POINTS",
@@ -112,3 +113,7 @@ def event_from_dict(plain: Mapping[str, Any]) -> Event:
 
 def _installed() -> EntryPoints:
     return entry_points(group=ENTRY_POINTS)
+
+
+if not TYPE_CHECKING:
+    __getattr__ = old_names(__name__, Slack="ApproximationEvent")

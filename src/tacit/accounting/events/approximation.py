@@ -22,8 +22,6 @@ from tacit.accounting.events.protocol import Event, times
 from tacit.accounting.pld import PLD
 from tacit.errors import require_real
 
-__all__ = ["ApproximationEvent"]
-
 ROUND_UP = 1.0 + 2.0**-49
 """Covers the rounding of exp, of the sum and of the product."""
 

@@ -24,13 +24,6 @@ from tacit.accounting.pld import PLD, compose
 from tacit.accounting.privacy_loss import Floats
 from tacit.errors import NotSupported, require, require_count, require_real
 
-__all__ = [
-    "BinomialEvent",
-    "binomial_delta",
-    "binomial_epsilon",
-    "binomial_pld",
-]
-
 MAX_BITS = 2**63 - 1
 DEVIATIONS, MARGIN = 14.0, 60  # the support is cut at ±(14 standard deviations + 60); the rest counts as infinite loss
 MAX_ATOMS = 2**17  # of one counter: more neighbouring outcomes than that are gathered into blocks

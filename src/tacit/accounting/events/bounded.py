@@ -25,15 +25,6 @@ from tacit.accounting.privacy_loss import MIN_DELTA, Floats
 from tacit.accounting.search import least_real
 from tacit.errors import require, require_real
 
-__all__ = [
-    "BOUNDED_NORMALISER",
-    "BOUNDED_STD",
-    "BoundedEvent",
-    "bounded_density",
-    "bounded_pld",
-    "least_radius",
-]
-
 CELLS = 4096
 GREATEST_LOSS = 60.0  # what is larger counts as infinite
 

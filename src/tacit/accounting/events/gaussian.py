@@ -37,15 +37,6 @@ from tacit.accounting.pld import PLD, shifted_pld
 from tacit.accounting.privacy_loss import Floats
 from tacit.errors import require_real
 
-__all__ = [
-    "GaussianEvent",
-    "classical_gaussian_sigma",
-    "gaussian_delta",
-    "gaussian_epsilon",
-    "gaussian_mu",
-    "gaussian_pld",
-]
-
 ULP = 2.0**-52
 TINY = 5e-324
 ROOT_HALF = math.sqrt(0.5)

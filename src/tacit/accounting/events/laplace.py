@@ -21,8 +21,6 @@ from tacit.accounting.events.protocol import Event, require_whole, times
 from tacit.accounting.pld import PLD
 from tacit.errors import require_real
 
-__all__ = ["LaplaceEvent", "discrete_laplace_variance", "laplace_variance"]
-
 CELLS = 4096
 
 

@@ -24,8 +24,6 @@ from tacit.accounting.events.protocol import Event, require_whole
 from tacit.accounting.pld import PLD
 from tacit.errors import require, require_count, require_real
 
-__all__ = ["LatticeEvent"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LatticeEvent(Event):

@@ -25,8 +25,6 @@ from tacit.accounting.pld import PLD, compose
 from tacit.accounting.privacy_loss import Floats
 from tacit.errors import NotSupported, require, require_count, require_real
 
-__all__ = ["BEYOND", "MirroredEvent", "mirrored_law", "mirrored_pld"]
-
 DEVIATIONS, MARGIN = 36.0, 160  # of X, left and right of its mean; D is kept up to half of that
 BEYOND: Final = 1e-34
 """What outcomes of D beyond the window add to the infinite loss."""

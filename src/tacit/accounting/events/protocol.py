@@ -22,8 +22,6 @@ from typing import Any, ClassVar, Final, Protocol, Self, TypeAlias
 from tacit.accounting.pld import PLD
 from tacit.errors import InvalidInput, require, require_real
 
-__all__ = ["Event", "Events", "require_event", "require_event_class", "require_whole", "rounded_up", "times"]
-
 
 class Event(Protocol):
     """Noise over a shift, with everything that the accountant, the audit and the ledger ask about it."""

@@ -11,8 +11,6 @@ from tacit.accounting.events.protocol import Event, times
 from tacit.accounting.pld import PLD
 from tacit.errors import require, require_real
 
-__all__ = ["PureEvent"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PureEvent(Event):

@@ -36,8 +36,6 @@ from tacit.accounting.pld import PLD
 from tacit.accounting.privacy_loss import Floats
 from tacit.errors import NotSupported, require_real
 
-__all__ = ["SampledGaussianEvent"]
-
 POINTS = 3_000
 """Points of the curve on each side of zero."""
 DEVIATIONS = 12.0

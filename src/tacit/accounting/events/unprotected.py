@@ -9,8 +9,6 @@ from typing import ClassVar
 from tacit.accounting.events.protocol import Event
 from tacit.accounting.pld import PLD
 
-__all__ = ["UnprotectedEvent"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UnprotectedEvent(Event):

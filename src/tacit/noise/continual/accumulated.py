@@ -34,8 +34,6 @@ from tacit.noise.continual.counter import Prefixes, require_prefix
 from tacit.noise.laplace import laplace_draw, laplace_radius
 from tacit.noise.protocol import require_failure_prob
 
-__all__ = ["AccumulatedNoise"]
-
 _ROUNDING = 1e-12  # special functions are right to about 1e-15; radii are rounded up by this much
 
 

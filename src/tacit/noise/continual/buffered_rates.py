@@ -29,8 +29,6 @@ import numpy as np
 from tacit.arrays import Floats
 from tacit.errors import require, require_count, require_real
 
-__all__ = ["Rates", "buffer_weights", "buffered_rates", "earliest_norm", "noise_norm", "strategy_norm"]
-
 Rates: TypeAlias = tuple[tuple[float, ...], tuple[float, ...]]
 """(rates of the poles of b, rates of its zeros), interlacing."""
 

@@ -20,8 +20,6 @@ import numpy as np
 from tacit.arrays import Floats
 from tacit.errors import require
 
-__all__ = ["correlated_factor"]
-
 ROUNDS: Final = 200
 """Iterations of the fixed point; it contracts by a half, so this is far more than enough."""
 

@@ -36,23 +36,6 @@ from tacit.noise.laplace import discrete_laplace_variance, laplace_radius
 from tacit.noise.protocol import require_simulation
 from tacit.randomness import SecureNoise, SimulationNoise
 
-__all__ = [
-    "ContinualCounter",
-    "GaussianCounter",
-    "LaplaceNodes",
-    "Running",
-    "add",
-    "allocate_gaussian",
-    "allocate_laplace",
-    "begin",
-    "gaussian_shares",
-    "nearest_whole",
-    "person_events",
-    "pure_person_events",
-    "require_prefix",
-    "sample_path",
-]
-
 
 class ContinualCounter(Protocol):
     """A frozen description of a continual counter; every field is public and every member is required."""

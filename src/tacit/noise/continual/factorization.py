@@ -46,8 +46,6 @@ from tacit.noise.continual.buffered_rates import (
 from tacit.noise.continual.counter import Prefixes, require_prefix
 from tacit.noise.protocol import require_failure_prob
 
-__all__ = ["BufferedToeplitz", "Factorization", "square_root_coefficients"]
-
 # Norms are sums of positive terms, right to about 1e-14; they enter sensitivities widened by this much.
 _ROUNDING = 1e-12
 

@@ -50,8 +50,6 @@ from tacit.noise.continual.counter import LaplaceNodes, Tree, pure_person_events
 from tacit.noise.laplace import fill_laplace
 from tacit.noise.protocol import require_whole
 
-__all__ = ["KaryTree", "balanced_digits", "best_arity", "kary_levels"]
-
 _LARGEST_ARITY = 101
 
 

@@ -34,8 +34,6 @@ from tacit.noise.continual.counter import LaplaceNodes, Tree, pure_person_events
 from tacit.noise.laplace import fill_laplace
 from tacit.noise.protocol import require_whole
 
-__all__ = ["LaplaceTree", "tree_levels"]
-
 
 class TreeParams(NamedTuple):
     """What the kernels need of a tree: all public."""

@@ -28,18 +28,6 @@ from tacit.noise.exact.inversion import (
 )
 from tacit.randomness import SecureNoise
 
-__all__ = [
-    "LogisticCoin",
-    "RationalCoin",
-    "bernoulli",
-    "bernoulli_each",
-    "bernoulli_logistic",
-    "draw_coins",
-    "draw_each",
-    "fair_bits",
-]
-
-
 _COIN = 16
 
 

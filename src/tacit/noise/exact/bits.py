@@ -24,19 +24,6 @@ from tacit.arrays import Ints
 from tacit.errors import require, require_count
 from tacit.randomness import SecureNoise
 
-__all__ = [
-    "WORD",
-    "Bits",
-    "Size",
-    "draw_below",
-    "draw_order",
-    "lanes",
-    "permutation",
-    "secure_bits",
-    "uniform_integers",
-    "word_dtype",
-]
-
 WORD = 64  # bits per random word; the cores take any other width, so that tests can enumerate all words
 _MAX_LANES = 1 << 32  # up to here two of the 64-bit keys are equal with probability at most 1/2
 _WIDTHS = {8: np.uint8, 16: np.uint16, 32: np.uint32, 64: np.uint64}

@@ -47,20 +47,6 @@ from tacit.noise.exact.inversion import (
 )
 from tacit.randomness import SecureNoise
 
-__all__ = [
-    "LARGEST_SCALE",
-    "BlockLaw",
-    "GaussianBlocks",
-    "GeometricBlocks",
-    "block_shift",
-    "discrete_gaussian",
-    "discrete_laplace",
-    "draw_magnitudes",
-    "draw_symmetric",
-    "geometric",
-    "propose",
-]
-
 LARGEST_SCALE = 1 << 40  # up to here m ≤ 2^32
 _MAX_BLOCKS = 1 << 31  # so that m·a + j < 2^63; a block beyond has probability below e^-(2^31/512) < 2^-6000000
 _BLOCKS_PER_SCALE = 256  # more blocks: a longer table, and a coin is decided slowly with probability about 1/256

@@ -35,22 +35,6 @@ from tacit.arrays import Ints
 from tacit.errors import InvalidInput, require
 from tacit.noise.exact.bits import WORD, Bits
 
-__all__ = [
-    "GUARD",
-    "Enclosure",
-    "Law",
-    "Real",
-    "Weights",
-    "ceil_div",
-    "concave_tail",
-    "draw",
-    "exp_enclosure",
-    "extend",
-    "rational",
-    "thresholds",
-]
-
-
 Enclosure = tuple[int, int]
 Real = Fraction | int | float
 

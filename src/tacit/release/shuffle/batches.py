@@ -15,15 +15,6 @@ from tacit.released.consistency import consistent_counts, repair_visits
 from tacit.released.counts import CountShape, CountStatistics
 from tacit.statistics.count_spec import NoisyCounts, ReleaseSpec
 
-__all__ = [
-    "BatchState",
-    "batch_kind",
-    "batch_spec",
-    "batch_statistics",
-    "exact_statistics",
-    "next_users",
-]
-
 
 class BatchState(NamedTuple):
     """The last release, and how many batches of the schedule are done."""

@@ -28,8 +28,6 @@ from typing import NamedTuple
 from tacit.errors import require, require_count, require_real
 from tacit.noise.binomial import binomial_tail
 
-__all__ = ["MessageCost", "Transport", "overflow_slack"]
-
 
 class MessageCost(NamedTuple):
     """Communication of one user; bytes are those of labels, before encryption and transport."""

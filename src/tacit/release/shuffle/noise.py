@@ -31,8 +31,6 @@ from tacit.errors import InvalidInput, UnknownName, require, require_count, requ
 from tacit.noise.binomial import Binomial, paper_binomial
 from tacit.noise.mirrored import Mirrored
 
-__all__ = ["BIT_KINDS", "MAX_BITS", "BitKind", "BitNoise", "PaperVariant", "least_bit_noise", "paper_bit_noise"]
-
 PaperVariant = Literal["2024", "2025"]
 
 BitKind = Literal["binomial", "mirrored-binomial"]

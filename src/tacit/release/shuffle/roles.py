@@ -27,8 +27,6 @@ from tacit.randomness import SecureNoise, SimulationNoise
 from tacit.release.shuffle.messages import Transport
 from tacit.statistics.count_spec import ReleaseSpec
 
-__all__ = ["coins", "data_labels", "noise_coins", "pack", "permuted", "require_complete", "rounded_rewards"]
-
 
 def data_labels(
     spec: ReleaseSpec, trajectory: TrajectoryLike, noise: SimulationNoise | SecureNoise

@@ -4,31 +4,210 @@
     mix_batch(path, manifest, channel, keys, study, stage, target)     -> a new file with one layer less, permuted
 
 O1  Believed is what the manifest says: digest, number and size of messages. Another file is refused as a whole, and so
-    is one with a message twice (`tacit.service.batches.duplicates`); then nothing was counted and nothing is left.
+    is one with a message twice (`tacit.service.batches.decryption`); then nothing was counted and nothing is left.
 O2  The histogram is the same bytes on every engine, and the one that `ShuffleRelease.release` makes of the unsealed
     bodies: labels are counted, dummies and foreign messages are not.
 O3  Memory is bounded: pieces of `chunk` bytes, a few per worker, and `memory` for copies and permutations.
+
+Copies among sealed messages, found in bounded memory: two messages with one encapsulated key.
+
+Whoever seals draws a new key for every message, so two equal ones are a copy: somebody counts a label twice. The key is
+bound into what is sealed, so a copy with another one does not open.
+
+Y1  Exact: a copy is found wherever the two stand, and nothing else is called one.
+Y2  Memory is bounded by about `memory` bytes: keys are spread over files by a hash with a secret of its own, which a
+    sender cannot aim at, and each file is looked through by itself; the first copy ends the search.
+
+The engines that work on the pieces of a batch: one process, the cores of a machine, or the workers of a Ray cluster.
+
+    local        one piece after the other, here
+    processes    a pool of processes, as many as there are cores or as were asked for
+    ray          tasks of a Ray cluster (extra `ray`), which must belong to the party: keys travel to its workers
+
+N1  An engine changes where work is done and nothing else: `map` gives the same results, one for every piece, in the
+    order of the pieces.
+N2  Memory is bounded: never more than a few pieces per worker are under way.
 """
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
-from collections.abc import Callable, Iterator, Mapping
+import multiprocessing
+import os
+import tempfile
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import Future, ProcessPoolExecutor
+from contextlib import ExitStack
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from types import TracebackType
+from typing import Any, BinaryIO, Final, NamedTuple, Protocol, Self, TypeVar
 
 import numpy as np
 
-from tacit.errors import require
+from tacit.errors import InvalidInput, UnknownName, require, require_count
+from tacit.executors import ray_cluster
 from tacit.release.contract import Release
-from tacit.service.batches.duplicates import Copies
-from tacit.service.batches.executors import Engine, engine
 from tacit.service.batches.tasks import Layer, Task, count, peel
 from tacit.service.encryption.hpke import SecretKey
 from tacit.study.external_shuffle import MEMORY, Written, pieces_of, write_permuted
 from tacit.study.sealed_batches import LAYER, Manifest, message_size, sealable
 
-__all__ = ["CHUNK", "MixedBatch", "OpenedBatch", "mix_batch", "open_batch"]
+ENC: Final = 32
+EACH: Final = 128
+"""Bytes that a key takes in a set, roughly."""
+MAX_FILES: Final = 256
+
+
+class Copies:
+    """A search for copies among `expected` messages; give it all of them, then call `require_none`.
+
+    >>> with Copies(expected=3, memory=2**20) as copies:
+    ...     copies.add(bytes(50) + b"x" * 50, size=50)
+    ...     copies.require_none()
+    """
+
+    def __init__(self, *, expected: int, memory: int, folder: Path | None = None) -> None:
+        require_count("memory", memory)
+        self.files = min(MAX_FILES, -(-2 * EACH * expected // memory)) if EACH * expected > memory else 0
+        self.secret = os.urandom(32)
+        self.folder = folder
+        self.seen: set[bytes] = set()
+        self.found = False
+        self._stack = ExitStack()
+        self._opened: list[BinaryIO] = []
+
+    def __enter__(self) -> Self:
+        if self.files:
+            place = self._stack.enter_context(tempfile.TemporaryDirectory(prefix=".tmp-", dir=self.folder))
+            self._opened = [
+                self._stack.enter_context((Path(place) / str(number)).open("w+b")) for number in range(self.files)
+            ]
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._stack.close()
+        self.seen.clear()
+
+    def add(self, piece: bytes, *, size: int) -> None:
+        """Look at the messages of a piece."""
+        keys = (piece[start : start + ENC] for start in range(0, len(piece), size))
+        if not self._opened:
+            self._look(keys, self.seen)
+            return
+        parts: list[list[bytes]] = [[] for _ in range(self.files)]
+        for key in keys:
+            name = hashlib.blake2b(key, key=self.secret, digest_size=8).digest()
+            parts[int.from_bytes(name, "little") % self.files].append(key)
+        for file, part in zip(self._opened, parts, strict=True):
+            file.write(b"".join(part))
+
+    def require_none(self) -> None:
+        """Raise if one message was a copy of another."""
+        for file in self._opened:
+            file.seek(0)
+            self._look(_keys(file), set())
+        if self.found:
+            raise InvalidInput("a batch must not hold a message twice, got a copy; the whole batch is refused")
+
+    def _look(self, keys: Iterable[bytes], seen: set[bytes]) -> None:
+        for key in keys:
+            if self.found:
+                return
+            self.found = key in seen
+            seen.add(key)
+
+
+def _keys(file: BinaryIO) -> Iterator[bytes]:
+    while piece := file.read(ENC * 4096):
+        yield from (piece[start : start + ENC] for start in range(0, len(piece), ENC))
+
+
+Found = TypeVar("Found")
+AHEAD: Final = 3
+"""How many pieces per worker are under way at most (N2)."""
+
+
+class Engine(Protocol):
+    """Where pieces are worked on."""
+
+    def map(self, work: Callable[[Task, bytes], Found], task: Task, pieces: Iterable[bytes]) -> Iterator[Found]:
+        """work(task, piece) for every piece, in order (N1)."""
+        ...
+
+
+class _Local:
+    def map(self, work: Callable[[Task, bytes], Found], task: Task, pieces: Iterable[bytes]) -> Iterator[Found]:
+        return (work(task, piece) for piece in pieces)
+
+
+class _Processes:
+    def __init__(self, pool: ProcessPoolExecutor, workers: int) -> None:
+        self.pool, self.workers = pool, workers
+
+    def map(self, work: Callable[[Task, bytes], Found], task: Task, pieces: Iterable[bytes]) -> Iterator[Found]:
+        under_way: deque[Future[Found]] = deque()
+        for piece in pieces:
+            under_way.append(self.pool.submit(work, task, piece))
+            if len(under_way) >= AHEAD * self.workers:
+                yield under_way.popleft().result()
+        while under_way:
+            yield under_way.popleft().result()
+
+
+class _Ray:
+    def __init__(self, ray: Any, workers: int) -> None:
+        self.ray, self.workers = ray, workers
+
+    def map(self, work: Callable[[Task, bytes], Found], task: Task, pieces: Iterable[bytes]) -> Iterator[Found]:
+        remote, shared = self.ray.remote(work), self.ray.put(task)
+        under_way: deque[Any] = deque()
+        for piece in pieces:
+            under_way.append(remote.remote(shared, piece))
+            if len(under_way) >= AHEAD * self.workers:
+                yield self.ray.get(under_way.popleft())
+        while under_way:
+            yield self.ray.get(under_way.popleft())
+
+
+@contextlib.contextmanager
+def _local(workers: int) -> Iterator[Engine]:
+    yield _Local()
+
+
+@contextlib.contextmanager
+def _processes(workers: int) -> Iterator[Engine]:
+    # A process of its own for every worker, not a copy of this one: services have threads, which do not survive a copy.
+    context = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(max_workers=workers, mp_context=context) as pool:
+        yield _Processes(pool, workers)
+
+
+@contextlib.contextmanager
+def _ray(workers: int) -> Iterator[Engine]:
+    with ray_cluster(workers=workers) as (ray, _):
+        yield _Ray(ray, workers)
+
+
+ENGINES: Final = {"local": _local, "processes": _processes, "ray": _ray}
+"""By the name that a configuration gives them."""
+
+
+def engine(name: str, workers: int | None = None) -> contextlib.AbstractContextManager[Engine]:
+    """The engine of this name with so many workers; without a number, one per core that this process may use.
+
+    >>> with engine("local") as local:
+    ...     list(local.map(lambda task, piece: len(piece), None, [b"ab", b"c"]))
+    [2, 1]
+    """
+    if name not in ENGINES:
+        raise UnknownName("engine", name, ENGINES)
+    number = len(os.sched_getaffinity(0)) if workers is None else require_count("workers", workers)
+    return ENGINES[name](number)
+
 
 CHUNK: Final = 2**18
 """Bytes of a piece: about 5,000 messages, a quarter of a second of one core."""

@@ -20,8 +20,6 @@ from numpy.typing import NDArray
 
 from tacit.service.encryption.hpke import OVERHEAD, SecretKey, inner_info, mixer_info
 
-__all__ = ["Counted", "Layer", "Peeled", "Task", "count", "peel"]
-
 Layer = Literal["inner", "mixer"]
 Opener = Callable[[bytes], bytes | None]
 

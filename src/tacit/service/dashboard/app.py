@@ -12,31 +12,176 @@ D1  Without a token nothing but the page to enter, styles, scripts and /healthz 
     refused: 403, and nothing happened.
 D2  Every page is under `SERVED_POLICY`: no inline script or style, nothing from elsewhere, in no frame.
 D3  A page refuses in words, a request that does not ask for HTML by a problem document.
+
+Access to the dashboard: one token reads, another one writes, and a session stands for either in a browser.
+
+S1  Tokens are 32 random bytes in files that only their owner reads. They are compared in constant time, both of them
+    whichever fits, and stand in no page, log, cookie or address that a server sees: an address carries one behind `#`.
+S2  A session is a random cookie (HttpOnly, SameSite=Strict) that this process knows by its SHA-256; it ends after
+    twelve hours, when it is left, and with the process.
+S3  A form that writes carries the session's own secret, and comes from this very origin; a request with an
+    Authorization header needs neither, since no other page can make a browser send one.
+
+Serving a dashboard: its process, its tokens and its address.
 """
 
 from __future__ import annotations
 
 import asyncio
+import hashlib
+import hmac
+import ipaddress
+import secrets
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
-from typing import Any, Final
-from urllib.parse import parse_qs
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final, Literal
+from urllib.parse import parse_qs, urlsplit
 
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
 from tacit._version import __version__
-from tacit.errors import TacitError
+from tacit.documents import canonical
+from tacit.errors import TacitError, require
 from tacit.pages.page import ASSETS, SERVED_POLICY, asset, render_served
-from tacit.runs.signature import canonical
-from tacit.service.dashboard import actions, views_officer
-from tacit.service.dashboard.access import Access, Session, same_origin
+from tacit.runs.storage_paths import write_private
+from tacit.service.config import Limits, Listen, Secret
+from tacit.service.dashboard import views
 from tacit.service.dashboard.state import DashboardState
-from tacit.service.openapi import BYTES, HTML, Offer
-from tacit.service.problems import MEDIA_TYPE, Refused, problem_response, refusal_of
-from tacit.service.web import json_response, said
+from tacit.service.dashboard.watched import close, kill, void, watch
+from tacit.service.metrics import Log, Meters
+from tacit.service.server import Listener, Party
+from tacit.service.web import (
+    BYTES,
+    HTML,
+    MEDIA_TYPE,
+    Drain,
+    Offer,
+    Refused,
+    application,
+    health_route,
+    json_response,
+    problem_response,
+    refusal_of,
+    said,
+)
 
-__all__ = ["Dashboard"]
+Role = Literal["reader", "writer"]
+READER: Final = "reader.token"
+WRITER: Final = "writer.token"
+HOURS: Final = 12
+MAX_SESSIONS: Final = 1000
+"""Sessions at once; beyond them the oldest ends."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tokens:
+    """The two tokens of a dashboard."""
+
+    reader: bytes = field(repr=False)
+    writer: bytes = field(repr=False)
+    made: bool
+    """Whether they were made now."""
+
+    @classmethod
+    def at(cls, directory: Path) -> Tokens:
+        """The tokens in a directory, made where there are none (S1)."""
+        made = False
+        for name in (READER, WRITER):
+            if not (directory / name).exists():
+                write_private(directory / name, secrets.token_urlsafe(32).encode())
+                made = True
+        found = {name: Secret(file=directory / name).read() for name in (READER, WRITER)}
+        return cls(reader=found[READER], writer=found[WRITER], made=made)
+
+    def role(self, given: bytes) -> Role | None:
+        """What a token allows; both comparisons are always made (S1)."""
+        digest = hashlib.sha256(given).digest()
+        reads = hmac.compare_digest(digest, hashlib.sha256(self.reader).digest())
+        writes = hmac.compare_digest(digest, hashlib.sha256(self.writer).digest())
+        return "writer" if writes else "reader" if reads else None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Session:
+    """Who asks: what they may do, and the secret of their forms; None where an Authorization header was sent."""
+
+    role: Role
+    form: str | None = field(repr=False)
+    ends: float
+
+
+class Access:
+    """The sessions of one process."""
+
+    def __init__(
+        self, tokens: Tokens, study: str, *, secure: bool, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._tokens, self._secure, self._clock = tokens, secure, clock
+        self.cookie = f"tacit-{study[:12]}"
+        """Browsers tell cookies apart by host, not by port, so that the study is in the name."""
+        self._sessions: dict[bytes, Session] = {}
+
+    def enter(self, token: str) -> tuple[str, Session]:
+        """A new session, and the name that its cookie holds."""
+        role = self._tokens.role(token.strip().encode())
+        if role is None:
+            raise Refused("unauthorized")
+        while len(self._sessions) >= MAX_SESSIONS:
+            del self._sessions[next(iter(self._sessions))]
+        name = secrets.token_urlsafe(32)
+        made = Session(role=role, form=secrets.token_urlsafe(32), ends=self._clock() + 3600 * HOURS)
+        self._sessions[_known(name)] = made
+        return name, made
+
+    def leave(self, request: Request) -> None:
+        """End the session of a request."""
+        self._sessions.pop(_known(request.cookies.get(self.cookie, "")), None)
+
+    def header(self, name: str, *, seconds: int = 3600 * HOURS) -> str:
+        """The cookie of a session (S2)."""
+        secure = "; Secure" if self._secure else ""
+        return f"{self.cookie}={name}; Path=/; Max-Age={seconds}; HttpOnly; SameSite=Strict{secure}"
+
+    def reading(self, request: Request) -> Session:
+        """Who asks, if they may read."""
+        given = request.headers.get("authorization")
+        if given is not None:
+            kind, _, token = given.partition(" ")
+            role = self._tokens.role(token.strip().encode())
+            if kind.lower() != "bearer" or role is None:
+                raise Refused("unauthorized")
+            return Session(role=role, form=None, ends=self._clock() + 1)
+        found = self._sessions.get(_known(request.cookies.get(self.cookie, "")))
+        if found is None or self._clock() >= found.ends:
+            raise Refused("unauthorized")
+        return found
+
+    def posting(self, request: Request, form: dict[str, str], *, writes: bool) -> Session:
+        """Who asks, if what they send is their own (S3) and, if it `writes`, they may."""
+        session = self.reading(request)
+        if session.form is not None:
+            own = hmac.compare_digest(form.get("form", "").encode(), session.form.encode())
+            if not own or not same_origin(request):
+                raise Refused("forbidden")
+        if writes and session.role != "writer":
+            raise Refused("forbidden")
+        return session
+
+
+def same_origin(request: Request) -> bool:
+    """Whether a browser says that a request comes from a page of this very host; one that says nothing is none."""
+    origin, fetched = request.headers.get("origin"), request.headers.get("sec-fetch-site")
+    if fetched is not None and fetched not in ("same-origin", "none"):
+        return False
+    return origin is None or urlsplit(origin).netloc == request.headers.get("host")
+
+
+def _known(name: str) -> bytes:
+    return hashlib.sha256(name.encode()).digest()
+
 
 Handler = Callable[[Request], Awaitable[Response]]
 VIEWS: Final = ("operator", "officer", "learner")
@@ -138,7 +283,7 @@ class Dashboard:
     async def get_ledger(self, request: Request) -> Response:
         """The ledger as a file."""
         self.access.reading(request)
-        found = await asyncio.to_thread(views_officer.ledger, self.live.watched)
+        found = await asyncio.to_thread(views.ledger, self.live.watched)
         return _file(canonical(found), "ledger.json", "application/json")
 
     async def get_certificate(self, request: Request) -> Response:
@@ -150,7 +295,7 @@ class Dashboard:
         """The bytes of a release."""
         self.access.reading(request)
         stage, question = request.path_params["stage"], request.path_params["question"]
-        data = await asyncio.to_thread(views_officer.release_bytes, self.live.watched, stage, question)
+        data = await asyncio.to_thread(views.release_bytes, self.live.watched, stage, question)
         return _file(data, f"release-{stage}-{question}.tcl", "application/octet-stream")
 
     async def get_static(self, request: Request) -> Response:
@@ -168,7 +313,7 @@ class Dashboard:
         """Verify everything that is watched, one after the other; nothing is changed."""
         self.access.posting(request, await _form(request), writes=False)
         async with self._verifying:
-            found = await asyncio.to_thread(views_officer.verified, self.live.watched)
+            found = await asyncio.to_thread(views.verified, self.live.watched)
         when = time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime())
         self.live.verdicts = {"rows": [verdict.to_dict() | {"path": verdict.kind} for verdict in found], "when": when}
         await self.live.look()
@@ -201,11 +346,11 @@ class Dashboard:
         if act == "kill":
             if form.get("sure") != "yes":
                 raise Refused("malformed", detail="the kill switch is final: say that you are sure")
-            return actions.kill(watched, reason)
+            return kill(watched, reason)
         text = form.get("stage", "")
         if not (text.isascii() and text.isdigit() and len(text) <= 9):
             raise Refused("malformed", detail="an act names its stage")
-        return actions.close(watched, int(text)) if act == "close" else actions.void(watched, int(text), reason)
+        return close(watched, int(text)) if act == "close" else void(watched, int(text), reason)
 
     # inside
 
@@ -286,3 +431,74 @@ async def _form(request: Request) -> dict[str, str]:
     if any(len(values) != 1 for values in fields.values()):
         raise Refused("malformed")
     return {name: values[0] for name, values in fields.items()}
+
+
+SECRETS: Final = "dashboard"
+"""The directory of the tokens, beside the files of the first party that is watched."""
+LIMITS: Final = Limits(body=16_384, connections=200, drain_seconds=5)
+Say = Callable[[str], None]
+
+
+def dashboard_party(
+    places: Sequence[str | Path],
+    *,
+    host: str = "127.0.0.1",
+    port: int = 0,
+    secrets: str | Path | None = None,
+    ready: str | Path | None = None,
+    simulated: bool = False,
+    behind_tls: bool = False,
+    tick: float = 0.5,
+    say: Say | None = None,
+) -> Party:
+    """The process of a dashboard for these places; `say` is told the addresses with their tokens, once.
+
+    Tokens are made in `secrets` where there are none; an address that others reach must stand behind TLS.
+    """
+    hint = "put a proxy with TLS in front, and say so (--behind-tls)"
+    require(behind_tls or _loopback(host), "a dashboard without TLS must listen on loopback", host, hint)
+    watched = watch(places, simulated=simulated)
+    kept = watched.places[0].directory / SECRETS if secrets is None else Path(secrets)
+    tokens = Tokens.at(kept)
+    log, drain = Log("dashboard"), Drain()
+    live = DashboardState(watched, kept, log=log, tick=tick)
+    board = Dashboard(live, Access(tokens, watched.design.digest, secure=behind_tls))
+    drain.when_asked(live.leave)
+    app = application(
+        [health_route(drain), *board.routes()], limits=LIMITS, meters=Meters("dashboard"), log=log, drain=drain
+    )
+
+    def started(addresses: Mapping[str, str]) -> None:
+        if say is None:
+            return
+        url = addresses["public"]
+        if tokens.made:
+            say(f"to read:  {entrance(url, tokens.reader)}")
+            say(f"to write: {entrance(url, tokens.writer)}")
+            say(f"these addresses are printed once; the tokens stand in {kept}")
+        else:
+            say(f"{url}/enter (the tokens stand in {kept})")
+
+    return Party(
+        name="dashboard",
+        listeners=(Listener(name="public", app=app, listen=Listen(host=host, port=port)),),
+        limits=LIMITS,
+        log=log,
+        drain=drain,
+        begin=live.begin,
+        end=live.end,
+        ready=None if ready is None else Path(ready),
+        started=started,
+    )
+
+
+def entrance(url: str, token: bytes) -> str:
+    """The address that enters with a token: browsers keep what is behind # to themselves."""
+    return f"{url}/enter#token={token.decode('ascii')}"
+
+
+def _loopback(host: str) -> bool:
+    try:
+        return host == "localhost" or ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False

@@ -15,14 +15,11 @@ from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any, Final
 
-from tacit.service.dashboard import views_learner, views_officer, views_operator
+from tacit.service.dashboard import views
 from tacit.service.dashboard.watched import Watched
-from tacit.service.logs import Log
+from tacit.service.metrics import Log
 from tacit.service.web import Still
-from tacit.study.policy_history import followed
-from tacit.study.stage_summaries import readings
-
-__all__ = ["DashboardState"]
+from tacit.study.stage_summaries import followed, readings
 
 DISK_SECONDS: Final = 60.0
 BEAT_SECONDS: Final = 15.0
@@ -43,10 +40,10 @@ class DashboardState:
     ) -> None:
         self.watched, self._tokens, self._log = watched, tokens, log
         self._tick, self._wall = tick, wall
-        self._rate = views_operator.Rate(wall)
+        self._rate = views.Rate(wall)
         self._still: Still[tuple[Any, Any, Any]] = Still()
         self._kept: dict[str, tuple[Any, Any]] = {}
-        self._certificate = views_officer.certificate(watched)
+        self._certificate = views.certificate(watched)
         self.facts: dict[str, Any] = {}
         self.version = 0
         self.verdicts: dict[str, Any] | None = None
@@ -134,25 +131,25 @@ class DashboardState:
                 "stages": stages,
                 "rate": rate,
                 "refused": refused,
-                "leases": views_operator.leases(places, self._wall),
-                "keys": views_operator.keys(places, self._tokens, self._wall),
-                "flow": None if study is None else views_operator.flow_rows(read),
-                "quarantined": views_operator.quarantined(study),
-                "disks": self._fresh("disks", int(self._wall() // DISK_SECONDS), lambda: views_operator.disks(places)),
+                "leases": views.leases(places, self._wall),
+                "keys": views.keys(places, self._tokens, self._wall),
+                "flow": None if study is None else views.flow_rows(read),
+                "quarantined": views.quarantined(study),
+                "disks": self._fresh("disks", int(self._wall() // DISK_SECONDS), lambda: views.disks(places)),
             },
             "officer": {
-                "budget": self._fresh("budget", head, lambda: views_officer.budget(watched, self._certificate)),
-                "releases": self._fresh("releases", head, lambda: views_officer.releases(watched)),
+                "budget": self._fresh("budget", head, lambda: views.budget(watched, self._certificate)),
+                "releases": self._fresh("releases", head, lambda: views.releases(watched)),
                 "verdicts": self.verdicts,
             },
             "learner": None
             if study is None
             else {
-                "trial": self._fresh("trial", self._seen(), lambda: views_learner.trial(study)),
-                "standing": self._fresh("standing", self._seen(), lambda: views_learner.standing(study)),
-                "returns": views_learner.returns(read),
-                "policy": views_learner.policy_table(policies),
-                "changed": views_learner.changed(policies),
+                "trial": self._fresh("trial", self._seen(), lambda: views.trial(study)),
+                "standing": self._fresh("standing", self._seen(), lambda: views.standing(study)),
+                "returns": views.returns(read),
+                "policy": views.policy_table(policies),
+                "changed": views.changed(policies),
             },
         }
 
@@ -161,9 +158,9 @@ class DashboardState:
         watched, rate = self.watched, self._rate
 
         def made() -> tuple[Any, Any, Any]:
-            stages = views_operator.stages(watched, rate, self._wall)
+            stages = views.stages(watched, rate, self._wall)
             collector = watched.collector
-            return stages, None if collector is None else rate.rows(), views_operator.refusals(collector)
+            return stages, None if collector is None else rate.rows(), views.refusals(collector)
 
         if watched.collector is None:
             return made()

@@ -23,18 +23,7 @@ from dataclasses import dataclass, field
 from functools import cache, lru_cache
 from typing import Any, Final
 
-from tacit.errors import InvalidInput, NotSupported, require
-
-__all__ = [
-    "KEY_ID",
-    "OVERHEAD",
-    "SUITE",
-    "PublicKey",
-    "SecretKey",
-    "inner_info",
-    "mixer_info",
-    "outer_info",
-]
+from tacit.errors import InvalidInput, NotSupported, install_hint, require
 
 SUITE: Final = "X25519-HKDF-SHA256-AES128GCM"
 KEY: Final = 32
@@ -193,7 +182,7 @@ def _suite() -> Any:
 
 
 def _missing() -> NotSupported:
-    return NotSupported("sealing needs the package cryptography, 47 or newer: pip install 'tacit[service]'")
+    return NotSupported(f"sealing needs the package cryptography, 47 or newer: {install_hint('service')}")
 
 
 @lru_cache(maxsize=64)

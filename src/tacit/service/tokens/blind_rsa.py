@@ -28,27 +28,14 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Final
 
-from tacit.errors import InvalidInput, NotSupported, require
+from tacit.errors import InvalidInput, NotSupported, install_hint, require
 
 try:
     from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
     from cryptography.hazmat.primitives import hashes, serialization
     from cryptography.hazmat.primitives.asymmetric import padding, rsa
 except ImportError as error:  # pragma: no cover - the extra is installed wherever this is tested
-    raise NotSupported("tokens need the package cryptography: pip install 'tacit[service]'") from error
-
-__all__ = [
-    "PREFIX",
-    "SIZE",
-    "Blinded",
-    "PublicKey",
-    "SecretKey",
-    "blind",
-    "blind_sign",
-    "encode",
-    "finalize",
-    "prepare",
-]
+    raise NotSupported(f"tokens need the package cryptography: {install_hint('service')}") from error
 
 BITS: Final = 2048
 SIZE: Final = BITS // 8

@@ -23,19 +23,6 @@ from tacit.learners.loss_contract import TALLY
 from tacit.planning.layered import LayeredGeometry, layered_geometry
 from tacit.protocol import Measures, Plan
 
-__all__ = [
-    "GameJudge",
-    "LossMeasures",
-    "LossTally",
-    "LossTruth",
-    "begin_loss_tally",
-    "count_episode",
-    "expected_loss",
-    "hindsight",
-    "loss_truth",
-    "record_mark",
-]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LossMeasures:

@@ -20,8 +20,6 @@ from tacit.environments.live import LiveWorld
 from tacit.policies import AnyPolicy, DeterministicPolicy, Policy, tabular, uniform_policy
 from tacit.protocol import Kernel, Measures, Plan
 
-__all__ = ["EVALUATION_STREAM", "Estimate", "LiveJudge", "ReturnMeasures", "estimate_return"]
-
 EVALUATION_STREAM: Final = 4
 """The coins of fresh episodes: the child after those of world, learner, noise and adversary."""
 Z95: Final = 1.959963984540054

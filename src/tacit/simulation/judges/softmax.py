@@ -22,19 +22,6 @@ from tacit.planning.dynamic import solve
 from tacit.policies.softmax import add_pull_back, softmax_table
 from tacit.protocol import Kernel, Measures, Plan
 
-__all__ = [
-    "BatchJudge",
-    "DoseJudge",
-    "GradientTally",
-    "NetworkJudge",
-    "Objective",
-    "SoftmaxJudge",
-    "begin_gradient_tally",
-    "dose_truth",
-    "evaluate",
-    "gradient_truth",
-]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Objective:
