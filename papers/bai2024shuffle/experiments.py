@@ -59,6 +59,9 @@ CHANGES: Final = {
     "first L = 1024": "first=1024",
     "nothing is forgotten": "forget=false",
     "first L = 1024, nothing forgotten": "first=1024,forget=false",
+    "L fixed at √K": "schedule=fixed",
+    "L = b²": "schedule=polynomial",
+    "L = K^(1-2^-b)": "schedule=apeve",
 }
 PRIVATE: Final[dict[str, dict[str, Any]]] = {
     "no privacy": {},
