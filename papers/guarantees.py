@@ -70,7 +70,11 @@ def render_guarantees() -> str:
     )
     basis = _table(
         (
-            "#", "what differs between two neighbours", "definition", "neighbours", "unit",
+            "#",
+            "what differs between two neighbours",
+            "definition",
+            "neighbours",
+            "unit",
             "the same number from the command line",
         ),
         [

@@ -137,7 +137,8 @@ STATEMENTS: Final = (
         "Theorem 1",
         "DP-PG with classical Gaussian noise is (epsilon, delta)-DP",
         "partly",
-        "true up to epsilon 8.42 at delta 1e-5; beyond, its noise is too small for the sensitivity that it states (row 5,"
+        "true up to epsilon 8.42 at delta 1e-5; beyond, its noise is too small for the sensitivity that it states"
+        " (row 5,"
         " Definition 2 with a known action); no guarantee for Gaussian policies (row 7)",
     ),
     Statement(
@@ -177,8 +178,10 @@ STATEMENTS: Final = (
         "Theorem 4",
         "softmax with log-barrier: (epsilon, delta)-DP, global error N^(-1/6), cost N^(-2/9)",
         "partly",
-        "the rate is met (-0.22 to -0.31); the proof of the guarantee is wrong (the printed G bounds a mean square); at (1,"
-        " 1e-5) the guarantee holds under Definition 2, where the action is hidden, and is false once the action is public"
+        "the rate is met (-0.22 to -0.31); the proof of the guarantee is wrong (the printed G bounds a mean square);"
+        " at (1,"
+        " 1e-5) the guarantee holds under Definition 2, where the action is hidden, and is false once the action is"
+        " public"
         " (row 6)",
         "he2025policy/theorem4",
     ),
@@ -230,7 +233,8 @@ STATEMENTS: Final = (
         "Lemma 5.1",
         "the Central Privatizer is epsilon-DP",
         "refuted",
-        "for the released counters, replace-one: twice the epsilon for counts, (4/3 + X'A/(3H)) epsilon with full information (rows 8 and 9)",
+        "for the released counters, replace-one: twice the epsilon for counts, (4/3 + X'A/(3H)) epsilon with full"
+        " information (rows 8 and 9)",
     ),
     Statement(
         "bai2024adversarial",
@@ -260,7 +264,8 @@ STATEMENTS: Final = (
         "Lemma 5.7",
         "the Local Privatizer is epsilon-LDP",
         "refuted",
-        "under LDP (Definition 2.2), rows 10 and 11 of the guarantees; and its noise is not identically distributed over k",
+        "under LDP (Definition 2.2), rows 10 and 11 of the guarantees; and its noise is not identically distributed"
+        " over k",
     ),
     Statement(
         "bai2024adversarial",
@@ -378,7 +383,7 @@ STATEMENTS: Final = (
         "Figure 1",
         "LDP-OBI with Laplace noise and LDP-PSRL against UCB-VI, LDP-PSRL slightly better",
         "partly",
-        "the order in epsilon and the bend to sqrt(K) are there; LDP-PSRL has 89 to 3,300 times less regret",
+        "the order in epsilon and the bend to sqrt(K) are there; LDP-PSRL has 61 to 3,000 times less regret",
         "garcelon2021local/fig1",
     ),
     Statement(
@@ -410,7 +415,8 @@ STATEMENTS: Final = (
         "Figure 9",
         "two trajectories become almost indistinguishable at epsilon 20",
         "not reproducible",
-        "its trajectories are not named, and two that agree in the cell have one histogram; for two that differ in it, at epsilon 20 a test tells them apart 57% better than"
+        "its trajectories are not named, and two that agree in the cell have one histogram; for two that differ in"
+        " it, at epsilon 20 a test tells them apart 57% better than"
         " by chance (with tight noise 81%), where at epsilon 0.2 it would be 0.8%",
         "garcelon2021local/fig9",
     ),

@@ -152,7 +152,13 @@ def _local() -> Verdict:
 
 
 def _central(**row: Any) -> Verdict:
-    return Verdict(source="bai2024adversarial", definition="DP of the released counters (Lemma 5.1)", claim=f"{EPSILON:g}-JDP, pure", claimed=(EPSILON, 0.0), **row)
+    return Verdict(
+        source="bai2024adversarial",
+        definition="DP of the released counters (Lemma 5.1)",
+        claim=f"{EPSILON:g}-JDP, pure",
+        claimed=(EPSILON, 0.0),
+        **row,
+    )
 
 
 def _all(readings: Sequence[Events], delta: float) -> str:

@@ -20,7 +20,14 @@ LETTERS = {"Laplace": "L", "Gaussian": "G", "randomized response": "RR", "bounde
 def claims(card: Card, results: Results) -> None:
     """Quote every number of the card."""
     found = card.section("Deviations")
-    found.states("(`alpha`, 2)", "(`failure_prob`, 0.05)", "4.26 at δ = 10⁻⁵ for a claim of 1", "H-h+1", "Until 0.8.0", "A shifted count below 1 counts as 1")
+    found.states(
+        "(`alpha`, 2)",
+        "(`failure_prob`, 0.05)",
+        "4.26 at δ = 10⁻⁵ for a claim of 1",
+        "H-h+1",
+        "Until 0.8.0",
+        "A shifted count below 1 counts as 1",
+    )
     found.states("(4H-2+2mH)")
     _figure1(card, results)
     _printed(card, results)

@@ -142,9 +142,7 @@ def bounded_epsilon(constant: float = 1.0, delta: float = LOCAL_DELTA) -> float:
     >>> [round(bounded_epsilon(C), 3) for C in (1.0, 2.95)]
     [4.265, 0.963]
     """
-    printed = [
-        Bounded(limit=constant * paper_bounded_limit(cells, HORIZON, EPSILON, LOCAL_DELTA)) for cells in CELLS
-    ]
+    printed = [Bounded(limit=constant * paper_bounded_limit(cells, HORIZON, EPSILON, LOCAL_DELTA)) for cells in CELLS]
     return epsilon_of(
         tuple(pair for noise, family in zip(printed, THREE, strict=True) for pair in noise.events(family)), delta
     )

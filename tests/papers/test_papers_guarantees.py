@@ -194,7 +194,9 @@ def test_row_6_with_a_hidden_action_the_printed_noise_is_enough():
     for p in (0.094, 0.3, 0.5):  # means R_a (1_a - π) along (1, -1)/√2, with rewards (1, 1) against (-1, -1)
         means = math.sqrt(2.0) * np.array([1.0 - p, -p])
         first, second = (
-            sum(w * np.exp(-((x - s * mean) ** 2) / (2 * sigma**2)) for w, mean in zip((p, 1.0 - p), means, strict=True))
+            sum(
+                w * np.exp(-((x - s * mean) ** 2) / (2 * sigma**2)) for w, mean in zip((p, 1.0 - p), means, strict=True)
+            )
             for s in (1.0, -1.0)
         )
         density = np.maximum(first - math.e * second, 0.0) / (sigma * math.sqrt(2 * math.pi))
