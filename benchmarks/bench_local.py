@@ -60,7 +60,11 @@ def draw_seconds() -> float:
 def parts(learner: str, **options: Any) -> Any:
     given = {"epsilon": 2.0, "delta": 0.0, "trust": "local", **options}
     config = RunConfig(
-        environment="random-mdp:seed=3", learner=f"{learner}:staged=false", episodes=EPISODES, seeds=(0,), **given
+        environment="random-mdp:seed=3",
+        learner=f"{learner}:time_homogeneous=true",
+        episodes=EPISODES,
+        seeds=(0,),
+        **given,
     )
     return assemble(config)
 

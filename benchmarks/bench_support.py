@@ -37,15 +37,15 @@ SHORT = 4.0
 """Runs of 20 milliseconds differ by a fifth from one to the next: repeated so many seconds, or `MOST` times."""
 MOST = 60
 CASES: tuple[tuple[str, str, dict[str, Any]], ...] = (
-    ("bucb:pooled=false", "central", {}),
-    ("bucb:pooled=true", "central", {}),
-    ("bucb:pooled=false", "shuffle", {}),
+    ("bucb:share_across_steps=false", "central", {}),
+    ("bucb:share_across_steps=true", "central", {}),
+    ("bucb:share_across_steps=false", "shuffle", {}),
     ("sdp-pe-plus", "shuffle", {}),
     ("dp-ucbvi", "central", {}),
-    ("dp-ucbvi:replan=rarely", "central", {"mechanism": "batched-factorization"}),
+    ("dp-ucbvi:replan=geometric", "central", {"mechanism": "batched-factorization"}),
     ("private-ucb-po", "central", {}),
     ("ldp-obi", "local", {}),
-    ("ldp-obi:staged=false", "local", BATCH),
+    ("ldp-obi:time_homogeneous=true", "local", BATCH),
     ("dp-ucbvi", "local", BATCH),
 )
 """Learner, trust, and how else it is run."""
@@ -57,7 +57,7 @@ def run() -> list[Row]:
     try:
         rows = [time_row(world, *case) for world in WORLDS for case in CASES]
         rows += [dealt_row(world, *case) for world in WORLDS for case in CASES if case[2] is BATCH]
-        rows.append(time_row(TAXI, "bucb:pooled=true", "central", {}, repeats=2))
+        rows.append(time_row(TAXI, "bucb:share_across_steps=true", "central", {}, repeats=2))
         rows.append(time_row(TAXI, "sdp-pe-plus", "shuffle", {}, repeats=2))
     finally:
         lazy_jit.EAGER = False

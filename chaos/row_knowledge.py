@@ -697,7 +697,7 @@ def attacks(trials: int, seed: int = 23) -> list[tuple[str, float, float]]:
     local = plan_study(**sizes, epsilon=2.0, delta=0.0, trust="local").parts().channels[0]
     samples = [sampled(local, life, trials, seed + i) for i, life in enumerate(lives)]
     found.append(("local: shuffler reads a message", bound(*samples, 0.0), remaining(["shuffler"], local)))
-    shuffled = plan_study(**sizes, epsilon=2.0, delta=1e-3, trust="shuffle", learner="sdp-bucb").parts().channels[0]
+    shuffled = plan_study(**sizes, epsilon=2.0, delta=1e-3, trust="shuffle", learner="bucb").parts().channels[0]
     for coalition, devices, count in ((["learner"], 0, 12), (["learner", "device"], 6, 6)):
         samples = [sampled(shuffled, life, trials, seed + i, count) for i, life in enumerate(lives)]
         left = remaining(coalition, shuffled, sealing="sealed", devices=devices)
@@ -714,7 +714,7 @@ def planted(trials: int, seed: int = 29) -> list[tuple[str, float, float]]:
     weak, said = (plan_study(**sizes, epsilon=e, delta=0.0, trust="local").parts().channels[0] for e in (6.0, 1.0))
     samples = [sampled(weak, life, trials, seed + i) for i, life in enumerate(lives)]
     found = [("local: three times the epsilon", bound(*samples, 0.0), remaining(["shuffler"], said))]
-    made = plan_study(**sizes, epsilon=2.0, delta=1e-3, trust="shuffle", learner="sdp-bucb").parts().channels[0]
+    made = plan_study(**sizes, epsilon=2.0, delta=1e-3, trust="shuffle", learner="bucb").parts().channels[0]
     silent = replace(made, probability=Fraction(2.0**-10))
     samples = [sampled(silent, life, trials, seed + i, 12) for i, life in enumerate(lives)]
     return [*found, ("shuffle: devices without noise", bound(*samples, 1e-3), remaining(["learner"], made))]

@@ -43,7 +43,7 @@ def design() -> Any:
     from tacit.study.design import plan_study
 
     sizes: dict[str, Any] = {"states": 2, "actions": 2, "horizon": HORIZON, "epsilon": 2.0, "delta": 1e-6}
-    return plan_study(**sizes, learner="sdp-bucb", trust="shuffle", stages=1, target=TARGET, least=TARGET // 2)
+    return plan_study(**sizes, learner="bucb", trust="shuffle", stages=1, target=TARGET, least=TARGET // 2)
 
 
 @contextlib.contextmanager

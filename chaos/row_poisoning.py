@@ -44,7 +44,7 @@ def channel() -> Any:
 
     sizes: dict[str, Any] = {"states": 4, "actions": 2, "horizon": 6, "epsilon": 2.0, "delta": 1e-6}
     least = PEOPLE - COLLUDERS
-    made = plan_study(**sizes, learner="sdp-bucb", trust="shuffle", stages=1, target=PEOPLE, least=least)
+    made = plan_study(**sizes, learner="bucb", trust="shuffle", stages=1, target=PEOPLE, least=least)
     return made.parts().channels[0]
 
 

@@ -78,7 +78,7 @@ def design(trust: str, people: int) -> Any:
         **sizes,
         epsilon=8.0,
         delta=delta,
-        learner="sdp-bucb" if trust != "local" else "auto",
+        learner="bucb" if trust != "local" else "auto",
         trust=trust,
         mechanism="binomial" if trust == "shuffle" else None,  # the bits whose blocks overflow now and then
     )

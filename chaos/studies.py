@@ -53,6 +53,4 @@ def sealed(stages: int = 3, target: int = 8, **more: Any) -> Any:
     from tacit.study.design import plan_study
 
     sizes: dict[str, Any] = {"states": 2, "actions": 2, "horizon": 2, "epsilon": 12.0, "delta": 1e-3}
-    return plan_study(
-        **{**sizes, "learner": "sdp-bucb", "trust": "shuffle", "stages": stages, "target": target, **more}
-    )
+    return plan_study(**{**sizes, "learner": "bucb", "trust": "shuffle", "stages": stages, "target": target, **more})

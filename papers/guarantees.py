@@ -129,8 +129,8 @@ gradient and local: delta = {local_delta}. A standard deviation is that of the n
 prefix sum for trees. Certified epsilons are rounded up.
 
 Rows {false} are false as printed, each under the definition that it names; row 5 is false for
-large epsilon, row 7 is not proved, row 16 claims nothing at these sizes. `paper` calibrations exist in tacit to repeat the papers' experiments, and always carry the
-certificate of what they really give.
+large epsilon, row 7 is not proved, row 16 claims nothing at these sizes. `paper` calibrations exist in tacit to repeat
+the papers' experiments, and always carry the certificate of what they really give.
 
 {claims}
 
@@ -145,12 +145,12 @@ In every row one person's contribution is replaced by any other (replace-one); t
 - **true?** follows from the numbers: the certified epsilon at the claimed delta against the claimed one. Pure and
   Gaussian numbers are exact, PLD numbers are upper bounds that agree with an independent accountant's upper and lower
   bounds to 1e-4. Row 3 is a lower bound on delta; row 7 has no finite sensitivity.
-- **Row 6** has two answers. If the adversary knows the action of the replaced user, the claim is false. Under the paper's
-  own Definition 2 the mechanism draws the action and does not output it: the proof is still wrong, but the statement is
-  true at (1, 1e-5). Delta at epsilon 1 is at most {hidden}, by
+- **Row 6** has two answers. If the adversary knows the action of the replaced user, the claim is false. Under the
+  paper's own Definition 2 the mechanism draws the action and does not output it: the proof is still wrong, but the
+  statement is true at (1, 1e-5). Delta at epsilon 1 is at most {hidden}, by
   joint convexity, maximised numerically over policies (`python -m papers.he2025policy.hidden_actions`).
-- **Rows 8 and 9** are about the released counters, as Lemma 5.1 is. Under JDP the adversary sees only actions, which follow
-  from the counters: for that no violation is known, and the proof is gone.
+- **Rows 8 and 9** are about the released counters, as Lemma 5.1 is. Under JDP the adversary sees only actions, which
+  follow from the counters: for that no violation is known, and the proof is gone.
 - **Row 16** is not refuted. Prop. 14 asks for delta_0 of at least exp(-SA / ln(SA)^8), which is {least} here and
   {figure} in the paper's figures (S = A = 2), so its delta' is above 1 in both; the theorem behind it also asks for
   at most 1/2. It leaves C open: the same noise certifies epsilon {several} with C = {constants}. The printed delta' is

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from typing import Final
 
 __all__ = [
-    "LEARNERS", "MECHANISMS", "PRIVATIZERS", "RULES", "SUPPORTED", "WITH_MECHANISM", "WITH_OPTION", "WORLDS",
+    "LEARNERS", "MECHANISMS", "PRIVATIZERS", "RULES", "SUPPORTED", "WITH_MECHANISM", "WORLDS",
     "learner_revision", "revision_of", "world_revision",
 ]  # fmt: skip
 
@@ -30,7 +30,6 @@ LEARNERS: Final[Mapping[str, Changes]] = {
     "psrl": (),
     "sdp-pe": (),
     "sdp-pe-plus": (),
-    "sdp-bucb": ("0.6.0: bucb by another name",),
     "bucb": (),
     "dp-pg": (),
     "dp-npg": (),
@@ -54,7 +53,6 @@ WITH_MECHANISM: Final[Mapping[tuple[str, str], Changes]] = {
 
 EQ5: Final = "0.9.0: argmax of the uncapped Q, and transition widths at the last step, as Eq. 5 has them"
 WITH_OPTION: Final[Mapping[str, Changes]] = {
-    "bucb:pooled=tested": ("0.7.0: pooled steps weigh what they saw",),
     "ldp-obi:constants=theory": (EQ5,),
     "ldp-obi:constants=printed": (EQ5,),
 }
@@ -126,8 +124,8 @@ def learner_revision(name: str, options: Mapping[str, str], mechanism: str) -> s
     ('dp-ucbvi r1', 'dp-ucbvi r2')
     >>> learner_revision("ldp-psrl", {"prior": "noise-aware"}, "subset")
     'ldp-psrl r2'
-    >>> learner_revision("bucb", {"pooled": "tested"}, "correlated")
-    'bucb r2'
+    >>> learner_revision("ldp-obi", {"constants": "theory"}, "laplace")
+    'ldp-obi r2'
     """
     names = (name, *(f"{name}:{key}={value}" for key, value in options.items()))
     tables = (WITH_OPTION.get(known, ()) + WITH_MECHANISM.get((known, mechanism), ()) for known in names)

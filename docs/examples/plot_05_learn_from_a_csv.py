@@ -44,7 +44,7 @@ mapping = tacit.EpisodeMapping.from_dict(
 learned = tacit.learn(
     place / "log.csv", mapping, epsilon=2.0, delta=1e-6, reports_per_person=1, behaviour="known", fallback="wait"
 )
-print(learned.certificate.statement)
+print(learned.certificate.describe())
 
 # %%
 # The policy: a pill for the sick.

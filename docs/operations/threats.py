@@ -470,7 +470,7 @@ def left() -> str:
 
     made = {
         trust: plan_study(**EXAMPLE, epsilon=1.0, delta=delta, trust=trust, learner=learner).parts().channels[0]  # type: ignore[arg-type]
-        for trust, delta, learner in (("central", 1e-6, "auto"), ("local", 0.0, "auto"), ("shuffle", 1e-6, "sdp-bucb"))
+        for trust, delta, learner in (("central", 1e-6, "auto"), ("local", 0.0, "auto"), ("shuffle", 1e-6, "bucb"))
     }
     rows = []
     for coalition, devices in COALITIONS:

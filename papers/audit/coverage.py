@@ -39,8 +39,8 @@ SAME: Final[Mapping[tuple[str, Trust], str]] = {
     ("pucb", "local"): SUBSETS,
     ("psrl", "shuffle"): BATCHES,
     ("psrl", "local"): SUBSETS,
-    ("sdp-bucb", "central"): "learner bucb central",
-    ("sdp-bucb", "shuffle"): "learner bucb shuffle",
+    ("bucb", "central"): "learner bucb central",
+    ("bucb", "shuffle"): "learner bucb shuffle",
     ("uob-reps:transitions=known", "central"): "learner uob-lbps:transitions=known central",
     ("uob-reps:transitions=known", "local"): "learner uob-lbps:transitions=known local",
     ("uc-o-reps:transitions=known", "central"): "learner o-reps central",
@@ -102,9 +102,9 @@ RUN_OPTIONS: Final[Mapping[str, Covered]] = {
 GRADIENTS: Final = "learner dp-pg central"
 LEARNER_OPTIONS: Final[Mapping[str, Covered]] = {
     **dict.fromkeys(("replan", "bonus", "alpha", "failure_prob", "rows", "prior", "sampling"), Covered(AFTER)),
-    **dict.fromkeys(("C", "C1", "growth", "first", "forget", "pooled", "start", "without"), Covered(AFTER)),
+    **dict.fromkeys(("C", "C1", "growth", "first", "forget", "share_across_steps", "start"), Covered(AFTER)),
     **dict.fromkeys(("step", "barrier", "damping", "kl", "hidden", "features", "eta", "cb", "ce"), Covered(AFTER)),
-    "staged": Covered(
+    "time_homogeneous": Covered(
         "",
         (
             "privatizer local subset pooled",

@@ -38,6 +38,7 @@ TABLE: Final = Family(name="loss table", up=LOSSES, down=0, shift=1.0)
 ROOT2: Final = math.sqrt(2.0)
 
 
+COUNTERS: Final = "DP of the released counters (Lemma 5.1)"
 MOVED: Final = COUNT.differing
 LEVELS: Final = tree_levels(ROUNDS)
 SINGLE: Final = 3.0 * HORIZON / EPSILON
@@ -154,7 +155,7 @@ def _local() -> Verdict:
 def _central(**row: Any) -> Verdict:
     return Verdict(
         source="bai2024adversarial",
-        definition="DP of the released counters (Lemma 5.1)",
+        definition=COUNTERS,
         claim=f"{EPSILON:g}-JDP, pure",
         claimed=(EPSILON, 0.0),
         **row,

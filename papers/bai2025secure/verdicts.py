@@ -148,8 +148,8 @@ def gradient_verdicts() -> tuple[Verdict, ...]:
             claim=claim,
             epsilon=max(softmax),
             certified=f"{listed(softmax, certifies=True)} for A = 2 / 4 / 10, action known to the adversary",
-            remark="true under Definition 2 (hidden action) at this epsilon and delta, although the proof is wrong: the "
-            "printed G bounds a mean square, the norm reaches sqrt(2)",
+            remark="true under Definition 2 (hidden action) at this epsilon and delta, although the proof is wrong: "
+            "the printed G bounds a mean square, the norm reaches sqrt(2)",
             sound="G = sqrt(2), or clip every user's gradient",
             paper_std=f"{2.0 * wrong[2] * paper:.4g} Rmax/m (A = 2)",
             tight_std=f"{2.0 * math.sqrt(2.0) * tight:.4g} Rmax/m (rewards in [-Rmax, Rmax]), "

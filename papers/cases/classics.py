@@ -49,14 +49,14 @@ def runs(scale: Scale) -> tuple[Run, ...]:
 
 
 def _world_runs(world: str, scale: Scale) -> list[Run]:
-    found = [_run(world, scale, "without privacy", "bucb:pooled=true")]
+    found = [_run(world, scale, "without privacy", "bucb:share_across_steps=true")]
     for epsilon in EPSILONS if scale == "paper" else EPSILONS[:1]:
         for trust in ("central", "shuffle"):
             label = f"{trust}, ε={epsilon:g}"
             options: dict[str, Any] = {"trust": trust, "epsilon": epsilon, "delta": DELTA}
-            found.append(_run(world, scale, label, "bucb:pooled=true", **options))
+            found.append(_run(world, scale, label, "bucb:share_across_steps=true", **options))
         options = {"trust": "local", "epsilon": epsilon, "delta": 0.0, "batch": 100}
-        found.append(_run(world, scale, f"local, ε={epsilon:g}", "ldp-obi:staged=false", **options))
+        found.append(_run(world, scale, f"local, ε={epsilon:g}", "ldp-obi:time_homogeneous=true", **options))
     return found
 
 

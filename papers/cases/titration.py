@@ -79,7 +79,7 @@ FIGURES: Final = (FigureSpec(name="titration", band="minmax", log="x", title="Re
 def runs(scale: Scale) -> tuple[Run, ...]:
     """Every trust model and epsilon; the smoke run leaves out epsilon 0.5 and 3."""
     size = SMALL[scale]
-    found = [_run("without privacy", size, learner="bucb:pooled=true")]
+    found = [_run("without privacy", size, learner="bucb:share_across_steps=true")]
     for epsilon in EPSILONS if scale == "paper" else (1.0,):
         found += [_private(trust, epsilon, size) for trust in ("central", "shuffle")]
         found.append(_local(epsilon, size))

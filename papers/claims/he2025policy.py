@@ -8,6 +8,7 @@ import numpy as np
 
 from papers.claims.measured import Results
 from papers.claims.reading import Card, Value
+from papers.he2025policy.hidden_actions import hidden_action_delta
 
 __all__ = ["claims"]
 
@@ -23,7 +24,7 @@ LEARNERS = ("dp-pg", "dp-npg", "dp-trpo", "dp-ppo", "dp-ppo:rate=0.25")
 NETWORKS = {
     "network, DP-PG": "dp-pg:policy=neural",
     "network, DP-TRPO": "dp-trpo:policy=neural",
-    "table, DP-PG": "dp-pg:staged=false",
+    "table, DP-PG": "dp-pg:time_homogeneous=true",
 }
 UNFAIR = ("table, DP-PG", "no privacy")
 """The cell that was not run."""
@@ -36,8 +37,9 @@ def claims(card: Card, results: Results) -> None:
         "G² = 1 - 1/A",
         "supremum is 2.",
         "the claimed (1, 1e-5) is really 1.61, 1.29 and 1.16 for 2, 4 and 10 actions",
-        "true at\n  (1, 1e-5), with δ at most",
+        "true at (1, 1e-5), with δ at",
     )
+    found.says("with δ at most {} for 2 actions", hidden_action_delta(2))
     found.states("2 R_max/m for rewards in [0, R_max]", "8.42 (δ = 1e-5)", "needs 0.77 of the noise", "1/(LB)")
     _rates(card, results)
     _powers(card, results)

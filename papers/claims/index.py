@@ -88,7 +88,7 @@ def _policy(part: Section, results: Results) -> None:
         return [one["exponent_tail"] for one in curves[name] if one["epsilon"] is None]
 
     part.states("at delta 1e-5", "N^(-1/2), the cost of privacy as N^(-2/3)", "N^(-1/4), cost N^(-1/3)")
-    part.states("N^(-1/6), cost N^(-2/9)", "power of d above 1", "R^2 G for R^2 G^2")
+    part.states("N^(-1/6), cost N^(-2/9)", "power of d above 1", "R^2 G for R^2 G^2", "at (1, 1e-5)")
     costs = [
         one["privacy_cost_exponent_tail"] for one in curves["theorem2"] if one["epsilon"] is not None and one["d"] < 100
     ]

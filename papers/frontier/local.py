@@ -61,10 +61,10 @@ def runs(scale: Literal["smoke", "paper"]) -> tuple[Run, ...]:
     chosen = ENVIRONMENTS if scale == "paper" else (*ENVIRONMENTS[2:4], *ENVIRONMENTS[11:13])
     for environment, staged, episodes in chosen:
         for label, noise in NOISES.items():
-            rarely = ",replan=rarely" if scale == "paper" and _replans_rarely(environment, label) else ""
+            rarely = ",replan=geometric" if scale == "paper" and _replans_rarely(environment, label) else ""
             config = RunConfig(
                 environment=environment,
-                learner=f"ldp-obi:staged={str(staged).lower()}{rarely}",
+                learner=f"ldp-obi:time_homogeneous={str(not staged).lower()}{rarely}",
                 episodes=episodes if scale == "paper" else 50_000,
                 seeds=as_seeds(20 if scale == "paper" else 3),
                 constants="practical",

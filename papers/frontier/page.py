@@ -57,11 +57,11 @@ NAMES: Final = ("riverswim", "random-mdp S=5 A=3 H=5", "random-mdp S=8 A=3 H=6",
 
 KINDS: Final[dict[str, dict[str, Any]]] = {
     "central": {"learner": "bucb", "trust": "central"},
-    "central, pooled": {"learner": "bucb:pooled=weighed", "trust": "central"},
+    "central, pooled": {"learner": "bucb:share_across_steps=true", "trust": "central"},
     "shuffle": {"learner": "bucb", "trust": "shuffle"},
-    "shuffle, pooled": {"learner": "bucb:pooled=weighed", "trust": "shuffle"},
+    "shuffle, pooled": {"learner": "bucb:share_across_steps=true", "trust": "shuffle"},
     "local, one-bit returns": {"learner": "ldp-rts", "trust": "local"},
-    "local, counts": {"learner": "ldp-obi:staged=false", "trust": "local"},
+    "local, counts": {"learner": "ldp-obi:time_homogeneous=true", "trust": "local"},
     "central, running totals": {"learner": "dp-ucbvi", "trust": "central", "mechanism": "batched-factorization"},
     "shuffle, SDP-PE+": {"learner": "sdp-pe-plus", "trust": "shuffle"},
     "shuffle, printed": {"learner": "bucb", "trust": "shuffle", "calibration": "paper"},
@@ -92,7 +92,7 @@ def runs(scale: Literal["smoke", "paper"]) -> tuple[Run, ...]:
                 )
                 found.append(Run(label=f"{label}, K={users:,}", config=config))
 
-            add("no privacy", learner="ucbvi:staged=false", constants="practical")
+            add("no privacy", learner="ucbvi:time_homogeneous=true", constants="practical")
             for epsilon in (*EPSILONS, LOCAL_ALSO):
                 for label, options in KINDS.items():
                     if epsilon == LOCAL_ALSO and (users == LONG or label not in LOCAL):

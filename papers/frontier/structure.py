@@ -54,17 +54,17 @@ FEATURES: Final[Mapping[str, str | None]] = {"riverswim": None, "treatment": "si
 """Each environment, and the features it declares."""
 TAXI: Final = "taxi:horizon=4"
 LEARNERS: Final = {
-    "central, steps apart": ("central", "bucb:pooled=false"),
-    "central, pooled": ("central", "bucb:pooled=true"),
-    "shuffle, steps apart": ("shuffle", "bucb:pooled=false"),
-    "shuffle, pooled": ("shuffle", "bucb:pooled=true"),
-    "local, pooled": ("local", "ldp-obi:staged=false"),
+    "central, steps apart": ("central", "bucb:share_across_steps=false"),
+    "central, pooled": ("central", "bucb:share_across_steps=true"),
+    "shuffle, steps apart": ("shuffle", "bucb:share_across_steps=false"),
+    "shuffle, pooled": ("shuffle", "bucb:share_across_steps=true"),
+    "local, pooled": ("local", "ldp-obi:time_homogeneous=true"),
 }
 SMALL_RIVER: Final = "riverswim:states=3,horizon=3"
 OTHERS: Final[Mapping[str, tuple[str, str, float, tuple[str, ...]]]] = {
-    "local, pooled": ("local", "ldp-obi:staged=false", 1.0, ("riverswim",)),
-    "local, pooled, epsilon 10": ("local", "ldp-obi:staged=false", 10.0, ("riverswim",)),
-    "dp-ucbvi, central": ("central", "dp-ucbvi:replan=rarely", 1.0, ("riverswim",)),
+    "local, pooled": ("local", "ldp-obi:time_homogeneous=true", 1.0, ("riverswim",)),
+    "local, pooled, epsilon 10": ("local", "ldp-obi:time_homogeneous=true", 10.0, ("riverswim",)),
+    "dp-ucbvi, central": ("central", "dp-ucbvi:replan=geometric", 1.0, ("riverswim",)),
     "sdp-pe-plus, shuffle": ("shuffle", "sdp-pe-plus", 1.0, ("riverswim",)),
     "sdp-pe, shuffle": ("shuffle", "sdp-pe", 1.0, (SMALL_RIVER,)),
 }

@@ -1,8 +1,8 @@
-"""The experiment `frontier/tested`: pooling steps where nobody knows whether the world depends on the step.
+"""The experiment `frontier/tested`: steps that share a model where it is unknown whether the world depends on the step.
 
     apart     bucb, every step with a model of its own
-    pooled    bucb:pooled=weighed, told that all steps are alike, rightly or not
-    tested    bucb:pooled=tested, pools until the released counts refute it
+    pooled    bucb:share_across_steps=true, told that all steps are alike, rightly or not
+    tested    of version 0.8: pools until the released counts refute it; committed runs only
 
 On two worlds whose steps are alike, and on a random MDP of four states and six steps that drifts: each step is mixed
 from one MDP for all and, with weight `drift`, another of its own. K = 20,000, delta 1e-6, 20 seeds, practical rule.
@@ -19,7 +19,7 @@ from tacit.runs.figures import FigureSpec
 
 __all__ = ["FIGURES", "SUMMARY", "WORLDS", "runs", "summary_table"]
 
-SUMMARY: Final = "bucb with steps apart, pooled and tested, on worlds whose steps are alike or are not"
+SUMMARY: Final = "bucb with steps apart and pooled, on worlds whose steps are alike or are not"
 DRIFTING: Final = "random-mdp:states=4,actions=2,horizon=6,seed=1,drift="
 WORLDS: Final = {
     "riverswim": "riverswim",
@@ -28,7 +28,8 @@ WORLDS: Final = {
     "half as different": f"{DRIFTING}0.5",
     "a fifth as different": f"{DRIFTING}0.2",
 }
-LEARNERS: Final = {"apart": "bucb", "pooled": "bucb:pooled=weighed", "tested": "bucb:pooled=tested"}
+LEARNERS: Final = {"apart": "bucb", "pooled": "bucb:share_across_steps=true"}
+COMMITTED: Final = (*LEARNERS, "tested")
 CLAIMS: Final = (("central", 1.0), ("central", 10.0), ("shuffle", 1.0), ("shuffle", 10.0))
 
 
@@ -63,7 +64,7 @@ def summary_table(shares: Mapping[tuple[str, str], tuple[float, float, float]]) 
     lines = [f"| apart / pooled / tested | {' | '.join(heads)} |", "|---" * (1 + len(heads)) + "|"]
     for name, world in WORLDS.items():
         cells = [
-            " / ".join(f"{shares[world, f'{label}, {trust}, ε={epsilon:g}'][0]:.2f}" for label in LEARNERS)
+            " / ".join(f"{shares[world, f'{label}, {trust}, ε={epsilon:g}'][0]:.2f}" for label in COMMITTED)
             for trust, epsilon in CLAIMS
         ]
         lines.append(f"| {name} | {' | '.join(cells)} |")

@@ -89,7 +89,7 @@ def runs(scale: Literal["smoke", "paper"]) -> tuple[Run, ...]:
             label=f"{name}, ε₀={level:g}",
             config=RunConfig(
                 environment=ENVIRONMENT,
-                learner="ldp-obi:staged=false,replan=rarely",
+                learner="ldp-obi:time_homogeneous=true,replan=geometric",
                 episodes=episodes,
                 seeds=as_seeds(seeds),
                 constants="practical",

@@ -47,10 +47,10 @@ CASES: Final = ((PROOF, 0.2), (PROOF, 2.0), (WIDE, 2.0))
 SIZES: Final = {"smoke": {3_000: 1}, "paper": {10_000: 4, 100_000: 2, 1_000_000: 2}}
 """Episodes, and how many seeds each pair has."""
 LEARNERS: Final = {
-    "LDP-OBI, theory": ("ldp-obi:staged=false", "theory"),
-    "LDP-OBI, practical": ("ldp-obi:staged=false", "practical"),
-    "LDP-PSRL, printed prior": ("ldp-psrl:staged=false,rewards=beta", None),
-    "LDP-PSRL, noise-aware": ("ldp-psrl:staged=false,rewards=beta,prior=noise-aware", None),
+    "LDP-OBI, theory": ("ldp-obi:time_homogeneous=true", "theory"),
+    "LDP-OBI, practical": ("ldp-obi:time_homogeneous=true", "practical"),
+    "LDP-PSRL, printed prior": ("ldp-psrl:time_homogeneous=true,rewards=beta", None),
+    "LDP-PSRL, noise-aware": ("ldp-psrl:time_homogeneous=true,rewards=beta,prior=noise-aware", None),
 }
 """Every local learner; all take the quietest local mechanism at the same epsilon."""
 
@@ -80,7 +80,7 @@ def runs(scale: Literal["smoke", "paper"]) -> tuple[Run, ...]:
     """Every learner on every hidden pair of every (K, ε); pairs have seeds of their own."""
     found = []
     for episodes, seeds in SIZES[scale].items():
-        rarely = ",replan=rarely" if episodes >= 10**6 else ""
+        rarely = ",replan=geometric" if episodes >= 10**6 else ""
         for panel, epsilon in CASES:
             gap = hard_gap(episodes, epsilon) if panel == PROOF else 0.25
             tree = f"hard-tree:states={STATES},actions={ACTIONS},horizon={HORIZON},gap={gap:.6g}"

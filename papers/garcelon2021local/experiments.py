@@ -7,7 +7,7 @@ and no constant action is optimal; of the default seed 0 nearly every policy is 
 Gaussian and bounded noise run at delta = 0.1, as in the paper. That is not a meaningful privacy level: a mechanism that
 publishes every tenth trajectory in the clear has it too.
 
-At full size learners replan when the number of users has grown by half a percent (`learners.rarely`): 10⁸ users take
+At full size learners replan when the number of users has grown by half a percent (`replan=geometric`): 10⁸ users take
 2,900 plans. `every_user_runs` repeats four of the runs with a plan after every user, as Alg. 2 and 7 are printed.
 
 `paper`: the noise as printed. `tight`: the least noise with the claimed guarantee, in the complement encoding. Both
@@ -64,7 +64,7 @@ Scale = Literal["smoke", "paper"]
 
 def learner_runs(scale: Scale, *, obi: bool, beta: bool) -> tuple[Run, ...]:
     """UCB-VI, LDP-OBI with Laplace noise (fig. 1) and LDP-PSRL (figs. 1 and 7), every epsilon, both calibrations."""
-    found = [_run(scale, "UCB-VI", "ucbvi:staged=false", constants="theory")]
+    found = [_run(scale, "UCB-VI", "ucbvi:time_homogeneous=true", constants="theory")]
     for calibration in ("paper", "tight"):
         if obi:
             found += [_obi(scale, "L", epsilon, calibration) for epsilon in EPSILONS]
@@ -76,7 +76,7 @@ def learner_runs(scale: Scale, *, obi: bool, beta: bool) -> tuple[Run, ...]:
 
 def mechanism_runs(scale: Scale, epsilons: Sequence[float] = EPSILONS) -> tuple[Run, ...]:
     """UCB-VI and LDP-OBI with every mechanism (figs. 2, 4, 5, 6), both calibrations, radii that cover."""
-    found = [_run(scale, "UCB-VI", "ucbvi:staged=false", constants="theory")]
+    found = [_run(scale, "UCB-VI", "ucbvi:time_homogeneous=true", constants="theory")]
     for letter in MECHANISMS:
         for calibration in ("paper", "tight"):
             if letter not in OURS or calibration == "tight":
@@ -86,7 +86,7 @@ def mechanism_runs(scale: Scale, epsilons: Sequence[float] = EPSILONS) -> tuple[
 
 def printed_runs(scale: Scale) -> tuple[Run, ...]:
     """The lines of figs. 2, 4, 5 and 6 and no others: UCB-VI, and LDP-OBI with noise and radii as printed."""
-    found = [_run(scale, "UCB-VI", "ucbvi:staged=false", constants="theory")]
+    found = [_run(scale, "UCB-VI", "ucbvi:time_homogeneous=true", constants="theory")]
     found += [_obi(scale, letter, epsilon, "printed") for letter in PRINTED for epsilon in EPSILONS]
     return tuple(found)
 
@@ -95,15 +95,15 @@ def every_user_runs(scale: Scale) -> tuple[Run, ...]:
     """Four runs twice, replanned rarely and after every user; few seeds, because each takes minutes at full size."""
     seeds = {"smoke": 2, "paper": 10}[scale]
     found = []
-    for replan in ("rarely", "every"):
+    for words, replan in (("rarely", "geometric"), ("every", "every")):
         for run in (
-            _run(scale, "UCB-VI", "ucbvi:staged=false", constants="theory"),
+            _run(scale, "UCB-VI", "ucbvi:time_homogeneous=true", constants="theory"),
             *(_obi(scale, "L", 2.0, calibration) for calibration in ("paper", "tight")),
             _psrl(scale, 2.0, "paper"),
         ):
-            name = run.config.learner.removesuffix(",replan=rarely")
+            name = run.config.learner.removesuffix(",replan=geometric")
             config = replace(run.config, learner=f"{name},replan={replan}", seeds=as_seeds(seeds), checkpoints=30)
-            found.append(Run(label=f"{run.label}, replanned {replan}", config=config))
+            found.append(Run(label=f"{run.label}, replanned {words}", config=config))
     return tuple(found)
 
 
@@ -146,7 +146,7 @@ def _obi(scale: Scale, letter: str, epsilon: float, calibration: str) -> Run:
     return _run(
         scale,
         f"LDP-OBI-{letter}, ε={epsilon:g}, {calibration}",
-        "ldp-obi:staged=false",
+        "ldp-obi:time_homogeneous=true",
         constants="printed" if printed else "theory",
         trust="local",
         epsilon=epsilon,
@@ -162,7 +162,7 @@ def _psrl(scale: Scale, epsilon: float, calibration: str, *, beta: bool = False)
     return _run(
         scale,
         f"LDP-PSRL{' beta' if beta else ''}, ε={epsilon:g}, {calibration}",
-        f"ldp-psrl:staged=false,rewards={'beta' if beta else 'normal-gamma'}",
+        f"ldp-psrl:time_homogeneous=true,rewards={'beta' if beta else 'normal-gamma'}",
         trust="local",
         epsilon=epsilon,
         calibration=calibration,
@@ -173,7 +173,7 @@ def _psrl(scale: Scale, epsilon: float, calibration: str, *, beta: bool = False)
 
 def _run(scale: Scale, label: str, learner: str, **options: Any) -> Run:
     episodes, seeds = SIZES[scale]
-    learner = f"{learner},replan=rarely" if scale == "paper" else learner
+    learner = f"{learner},replan=geometric" if scale == "paper" else learner
     config = RunConfig(environment=ENVIRONMENT, learner=learner, episodes=episodes, seeds=as_seeds(seeds), **options)
     return Run(label=label, config=config)
 

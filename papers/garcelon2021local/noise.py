@@ -62,7 +62,7 @@ BINS: Final = 60
 def runs(scale: Literal["smoke", "paper"]) -> tuple[Run, ...]:
     """The UCB-VI runs whose statistics are shown."""
     seeds = {"smoke": 2, "paper": 20}[scale]
-    learner = "ucbvi:staged=false"
+    learner = "ucbvi:time_homogeneous=true"
     config = RunConfig(environment=ENVIRONMENT, learner=learner, episodes=EPISODES, seeds=as_seeds(seeds))
     return (Run(label="UCB-VI", config=config),)
 

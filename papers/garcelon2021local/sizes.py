@@ -54,7 +54,7 @@ def runs(scale: Scale) -> tuple[Run, ...]:
             for label, options in LINES.items():
                 config = RunConfig(
                     environment=world,
-                    learner="ldp-obi:staged=false,replan=rarely",
+                    learner="ldp-obi:time_homogeneous=true,replan=geometric",
                     episodes=USERS[scale],
                     seeds=as_seeds({"smoke": 1, "paper": 3}[scale]),
                     checkpoints=20,

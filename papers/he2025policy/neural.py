@@ -28,7 +28,7 @@ WORLD: Final = "gymnasium:CartPole-v1,grid=fine,evaluation=500"
 LEARNERS: Final = {
     "network, DP-PG": "dp-pg:policy=neural",
     "network, DP-TRPO": "dp-trpo:policy=neural",
-    "table, DP-PG": "dp-pg:staged=false",
+    "table, DP-PG": "dp-pg:time_homogeneous=true",
 }
 EPSILONS: Final = (0.2, 1.0, 5.0)
 DELTA: Final = 1e-5

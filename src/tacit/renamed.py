@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
@@ -106,3 +106,44 @@ def old_names(module: str, **renamed: str) -> Callable[[str], Any]:
         return getattr(sys.modules[module], new)
 
     return found
+
+
+LEARNERS: Final = {"sdp-bucb": "bucb"}
+"""Old name of a learner -> new one; stored runs and studies keep the old one."""
+LEARNER_OPTIONS: Final = {
+    "pooled=false": "share_across_steps=false",
+    "pooled=weighed": "share_across_steps=true",
+    "replan=rarely": "replan=geometric",
+    "staged=false": "time_homogeneous=true",
+    "staged=true": "time_homogeneous=false",
+}
+"""Options of learners: old spelling -> new one."""
+
+
+def today(learner: str, *, warn: bool = False) -> str:
+    """A learner with its options as they are called today.
+
+    >>> today("ucbvi:staged=false,bonus=bernstein")
+    'ucbvi:time_homogeneous=true,bonus=bernstein'
+    """
+    name, colon, listed = learner.partition(":")
+    found = name + colon + _respelled(listed, LEARNER_OPTIONS)
+    wanted = LEARNERS.get(found, found)
+    if warn and wanted != learner:
+        warnings.warn(f"learner '{learner}' is written '{wanted}' now; {LEAVES}", DeprecationWarning, 3)
+    return found
+
+
+def stored(learner: str) -> str:
+    """A learner as files write it.
+
+    >>> stored("bucb:share_across_steps=true")
+    'bucb:pooled=weighed'
+    """
+    name, colon, listed = learner.partition(":")
+    return name + colon + _respelled(listed, {new: old for old, new in LEARNER_OPTIONS.items()})
+
+
+def _respelled(listed: str, spelling: Mapping[str, str]) -> str:
+    words = ((item, "".join(item.split())) for item in listed.split(","))
+    return ",".join(spelling.get(word, item) for item, word in words)

@@ -74,7 +74,7 @@ def test_a_certificate_names_the_package_of_its_events_everywhere(stranger: Modu
     plain = json.loads(json.dumps(found.to_dict()))
     assert plain["unchecked"] == ["stranger 1.0"]
     assert WORDS in plain["warnings"]
-    for shown in (found.statement, found.render(), found._repr_html_(), plain["statement"]):
+    for shown in (found.statement, found.words, found._repr_html_(), plain["statement"]):
         assert WORDS in shown
     assert Certificate.from_dict(plain) == found
     jsonschema.validate(plain, certificate_schema())

@@ -29,7 +29,7 @@ KINDS = {
     },
     "paper": {"learner": "ucbvi", "trust": "local", "epsilon": 1.0, "delta": 0.0, "calibration": "paper"},
     "shuffle": {"learner": "ucbvi", "trust": "shuffle", "epsilon": 1.0, "delta": 1e-6, "batch": 500},
-    "stages": {"learner": "sdp-bucb", "trust": "shuffle", "epsilon": 2.0, "delta": 1e-6, "honest_fraction": 0.5},
+    "stages": {"learner": "bucb", "trust": "shuffle", "epsilon": 2.0, "delta": 1e-6, "honest_fraction": 0.5},
     "gradients": {"learner": "dp-pg", "trust": "central", "epsilon": 1.0, "delta": 1e-5, "batch": 50},
     "losses": {
         "environment": "layered:layers=3,states=2,actions=2", "learner": "uc-o-reps", "adversary": "iid",
@@ -40,6 +40,11 @@ KINDS = {
 
 def certificate(**asked) -> Certificate:
     return assemble(RunConfig(**{"environment": "riverswim", "episodes": 2000, "seeds": (0,), **asked})).certificate
+
+
+def text(found: Certificate) -> str:
+    """The text without its line breaks."""
+    return " ".join(found.describe().split())
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -55,10 +60,10 @@ def test_every_kind_of_certificate_says_its_terms_and_fits_the_schema(kind):
     assert found.terms.sizes["horizon"] > 0
     assert not found.release
     if kind == "none":
-        assert "would hold" not in found.statement
+        assert "would hold" not in text(found)
     else:
         assert found.statement.startswith("SIMULATION, not a release")
-        assert "would hold if" in found.render()
+        assert "would hold if" in text(found)
 
 
 def test_the_published_schema_is_current(capsys):
@@ -121,7 +126,8 @@ def test_a_simulation_is_not_mistaken_for_a_release():
     simulated = certificate(**KINDS["central"])
     released = simulated.under(replace(simulated.terms, noise="secure"))
     assert (simulated.release, released.release) == (False, True)
-    assert "SIMULATION" not in released.statement + released.render()
+    assert "SIMULATION" not in released.describe()
+    assert "simulation" not in released.describe()
     plain = simulated.to_dict()
     plain["terms"] = {**plain["terms"], "noise": "secure"}
     with pytest.raises(InvalidInput, match="words must follow"):
@@ -155,7 +161,7 @@ def test_one_silent_device_voids_a_tight_shuffle_certificate():
 def test_a_delta_above_one_over_the_users_is_warned_about():
     large = certificate(learner="ucbvi", trust="central", epsilon=1.0, delta=1e-3)
     assert any("Delta 0.001 is above 1/K = 0.0005" in warning for warning in large.warnings)
-    assert "is above 1/K" in large.statement
+    assert "is above 1/K" in text(large)
     assert certificate(learner="ucbvi", trust="central", epsilon=1.0, delta=4e-4).warnings == ()
 
 
@@ -179,7 +185,7 @@ def test_groups_and_public_declarations_are_said():
     assert terms.public["losses"] == "public: declared to be nobody's data"
     assert (terms.unit["reports"], terms.unit["per_stage"]) == (1, 1)
     assert terms.unit["groups"][0] == {"size": 2, "epsilon": 4.0, "delta": 0.0}
-    assert certificate(**KINDS["central"]).terms.public["losses"] == "none are released"
+    assert "losses" not in certificate(**KINDS["central"]).terms.public  # where none are released, none are named
     batches = certificate(**KINDS["central batches"]).terms
     assert batches.sizes["users_per_batch"] > 1
     assert batches.sizes["batches"] < 2000

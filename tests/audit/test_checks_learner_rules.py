@@ -22,7 +22,7 @@ from tacit.runs.assemble import assemble
 from tacit.runs.config import RunConfig
 
 DOSES = "dp-pg:policy=gaussian,clip=1"
-RARELY = "ucbvi:replan=rarely"
+RARELY = "ucbvi:replan=geometric"
 
 
 @cache

@@ -39,7 +39,7 @@ def test_one_user_at_a_time_white_box_sees_and_black_box_does_not():
 @pytest.mark.statistical
 def test_batches_and_gradients_hold():
     """False-alarm rate 0.001 each; power: white boxes see something of epsilon 3."""
-    white, black = audit_learner("sdp-bucb", trust="shuffle", epsilon=3.0, delta=1e-5, trials=4000, false_alarm=1e-3)
+    white, black = audit_learner("bucb", trust="shuffle", epsilon=3.0, delta=1e-5, trials=4000, false_alarm=1e-3)
     assert (white.verdict, black.verdict) == ("holds", "holds")
     assert 0.5 < white.attacked <= white.certified
     (final,) = audit_learner("dp-pg", trust="central", epsilon=3.0, delta=1e-5, trials=5000, false_alarm=1e-3)

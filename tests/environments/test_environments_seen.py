@@ -68,7 +68,7 @@ def test_what_is_counted_are_features_of_the_same_people(rounded):
         assert np.array_equal(counts.rewards, np.round(counts.rewards))
 
 
-@pytest.mark.parametrize("learner", ["bucb", pytest.param("ucbvi:staged=false", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("learner", ["bucb", pytest.param("ucbvi:time_homogeneous=true", marks=pytest.mark.slow)])
 def test_regret_is_that_of_the_lifted_policies(learner):
     found = tacit.run(**{**config(learner).to_dict(), "seeds": 1})
     river = make(RIVER)

@@ -357,7 +357,7 @@ def _everyday() -> dict[str, Row]:
         "auto staged shuffle": {**many, **shuffle, "environment": "random-mdp"},
         "bucb central": {**many, **CENTRAL, "learner": "bucb"},
         "bucb central batched": {**many, **CENTRAL, "learner": "bucb", "mechanism": "batched"},
-        "bucb pooled=true": {**many, **CENTRAL, "learner": "bucb:pooled=true"},
+        "bucb pooled central": {**many, **CENTRAL, "learner": "bucb:pooled=weighed"},
         "bucb weighed": {**many, **shuffle, "learner": "bucb:pooled=weighed"},
         "ldp-rts": {**many, **LOCAL_PURE, "learner": "ldp-rts"},
         "honest .8": {**many, **shuffle, "learner": "bucb", "honest_fraction": 0.8},
@@ -379,7 +379,7 @@ def _everyday() -> dict[str, Row]:
     }
     for trust, claim in trusts.items():
         learner = "ldp-obi" if trust == "local" else "bucb"
-        pooled = "ldp-obi:staged=false" if trust == "local" else "bucb:pooled=true"
+        pooled = "ldp-obi:staged=false" if trust == "local" else "bucb:pooled=weighed"
         size = shared if trust == "local" else many
         more: Row = {**size, **claim}
         found[f"support {trust}"] = {**more, "learner": learner, "support": "declared"}
@@ -438,9 +438,9 @@ def _studies() -> dict[str, Row]:
         "central totals reports=3": {**central, "learner": "ucbvi", "reports_per_person": 3},
         "central totals batched": {**central, "learner": "ucbvi", "mechanism": "batched"},
         "central batches": {**central, "learner": "bucb"},
-        "central batches pooled": {**central, "learner": "bucb:pooled=true"},
+        "central batches pooled": {**central, "learner": "bucb:pooled=weighed"},
         "central batches support": {**central, "learner": "bucb", "support": river},
-        "central batches support pooled": {**central, "learner": "bucb:pooled=true", "support": river},
+        "central batches support pooled": {**central, "learner": "bucb:pooled=weighed", "support": river},
         "central batches reports=3": {**central, "learner": "bucb", "reports_per_person": 3},
         "central sees": {**central, "learner": "bucb", "sees": [0, 1, 1]},
         "central ladder": {**central, "learner": "bucb", "ladder": [20, 22, 24]},
@@ -449,9 +449,9 @@ def _studies() -> dict[str, Row]:
         "gradients baseline released": {**central, "learner": "dp-pg:baseline=released"},
         "gradients three questions": {**central, "learner": "dp-ppo:epochs=3,rate=0.5"},
         "shuffle batches": {**shuffle, "learner": "bucb"},
-        "shuffle batches pooled": {**shuffle, "learner": "bucb:pooled=true"},
+        "shuffle batches pooled": {**shuffle, "learner": "bucb:pooled=weighed"},
         "shuffle batches support": {**shuffle, "learner": "bucb", "support": river},
-        "shuffle batches support pooled": {**shuffle, "learner": "bucb:pooled=true", "support": river},
+        "shuffle batches support pooled": {**shuffle, "learner": "bucb:pooled=weighed", "support": river},
         "shuffle batches reports=3": {**shuffle, "learner": "bucb", "reports_per_person": 3},
         "shuffle honest": {**shuffle, "learner": "bucb", "honest_fraction": 0.8},
         "shuffle mirrored": {**shuffle, "learner": "bucb", "epsilon": 10.0},

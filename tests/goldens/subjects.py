@@ -42,7 +42,7 @@ OLD_CERTIFICATE = (
 tests of their own."""
 
 OF_THE_DAY = ("version", "date")
-WORDS = ("verdict", "collusion", "statement", "warnings", "public", "verifier")
+WORDS = ("verdict", "collusion", "statement", "warnings", "public", "verifier", "coalitions")
 """Entries of certificates that are written by the clock, and in words."""
 TESTS = Path(__file__).parents[1]
 
@@ -294,7 +294,7 @@ def run(**arguments: Any) -> Row:
     found = tacit.run(**{"environment": _environment(arguments), "checkpoints": 12, "workers": 1, **_rest(arguments)})
     A = found.resolved.actions
     return {
-        "learner": found.config.learner,
+        "learner": found.config.to_dict()["learner"],
         "because": found.config.because,
         "by size": found.config.by_size,
         "constants": [found.resolved.constants, found.resolved.z],
@@ -317,11 +317,9 @@ def certificate(**arguments: Any) -> Any:
 def words(**arguments: Any) -> Any:
     """What a certificate says in words, as JSON and as text."""
     found = _assemble(arguments).certificate
-    plain, shown = found.to_dict(), found.render().splitlines()
+    plain = _without(found.to_dict(), OF_THE_DAY)
     said = {key: plain[key] for key in WORDS if key in plain}
-    told = _without(plain["terms"], OF_THE_DAY)
-    lasting = [line for line in shown if tacit.__version__ not in line and not line.startswith("date ")]
-    return {**said, "terms": told, "text": lasting}
+    return {**said, "terms": plain["terms"], "text": plain["statement"].splitlines()}
 
 
 def _without(plain: Any, names: Sequence[str]) -> Any:
@@ -329,7 +327,10 @@ def _without(plain: Any, names: Sequence[str]) -> Any:
         return [_without(part, names) for part in plain]
     if not isinstance(plain, dict):
         return plain
-    return {key: _without(part, names) for key, part in plain.items() if key not in names}
+    found = {key: _without(part, names) for key, part in plain.items() if key not in names}
+    if "statement" in found:  # its last line is the version and the day
+        found["statement"] = found["statement"].rpartition("\nwritten ")[0]
+    return found
 
 
 def asked(**arguments: Any) -> Row:

@@ -17,6 +17,7 @@ import numpy as np
 import pytest
 import values
 
+pytestmark = pytest.mark.filterwarnings("ignore:learner:DeprecationWarning")  # cases are spelled as in 0.8
 QUICK = make.quick_names()
 GROUPS = sorted({name.partition("/")[0] for name in make.names()})
 INTERPRETED = ("run/auto none", "run/auto central", "run/auto shuffle batch", "run/auto local small")

@@ -45,7 +45,7 @@ def test_results_are_kept_and_read_back(tmp_path):
 @pytest.mark.parametrize(
     ("learner", "environment"),
     [
-        ("dp-pg:staged=false", "riverswim"),
+        ("dp-pg:time_homogeneous=true", "riverswim"),
         ("dp-pg:policy=linear,features=6", "treatment"),
         ("dp-pg:baseline=released", "contextual-bandit"),
         ("dp-pg:barrier=theory", "contextual-bandit"),

@@ -107,7 +107,7 @@ def test_the_certificate_is_that_of_a_linear_policy_with_as_many_parameters():
     network = assemble(RunConfig(learner="dp-pg:policy=neural,hidden=2", **RUN | PRIVATE))
     d = network_dimension(3, 2, 2)
     assert network.privatizer.shape.dimension == d == 14
-    linear = assemble(RunConfig(learner=f"dp-pg:policy=linear,features={d},staged=false", **RUN | PRIVATE))
+    linear = assemble(RunConfig(learner=f"dp-pg:policy=linear,features={d},time_homogeneous=true", **RUN | PRIVATE))
     for name in ("sigma", "reach", "divisor"):
         assert getattr(network.privatizer, name) == getattr(linear.privatizer, name)
     for name in ("bounds", "rate", "epochs"):
@@ -190,7 +190,7 @@ def test_a_live_world_is_learned_in_private_and_again(tmp_path):
 @pytest.mark.parametrize(
     ("learner", "changes", "error", "words"),
     [
-        ("dp-pg:policy=neural,staged=true", {}, NotSupported, "one network serves all steps"),
+        ("dp-pg:policy=neural,time_homogeneous=false", {}, NotSupported, "one network serves all steps"),
         ("dp-pg:policy=neural,barrier=0.1", {}, NotSupported, "log-barrier"),
         ("dp-pg:policy=linear,hidden=4", {}, InvalidInput, "policy=neural"),
         ("dp-pg:policy=neural,features=4", {}, InvalidInput, "policy=linear"),

@@ -58,9 +58,9 @@ def every_learner(mdp: TabularMDP, *, episodes: int, noisy: bool = False):
         choices = {option: values for option, values in entry.options.items() if "number" not in values}
         for values in itertools.product(*choices.values()):
             options = dict(zip(choices, values, strict=True))
-            if options.pop("replan", "every") == "rarely":
+            if options.pop("replan", "every") == "geometric":
                 continue
-            shape = shape_of(mdp, staged=options.get("staged", "true") == "true")
+            shape = shape_of(mdp, staged=options.get("time_homogeneous", "false") == "false")
             for constants, z in ((None, None), ("practical", 0.5)):
                 request = CountRequest(
                     name=name,

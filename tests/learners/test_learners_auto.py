@@ -38,10 +38,10 @@ def stepwise() -> TabularMDP:
 @pytest.mark.parametrize(
     ("trust", "pooled", "staged"),
     [
-        ("none", "ucbvi:staged=false", "ucbvi"),
-        ("central", "bucb:pooled=weighed", "bucb"),
-        ("shuffle", "bucb:pooled=weighed", "bucb"),
-        ("local", "ldp-obi:staged=false", "ldp-obi"),
+        ("none", "ucbvi:time_homogeneous=true", "ucbvi"),
+        ("central", "bucb:share_across_steps=true", "bucb"),
+        ("shuffle", "bucb:share_across_steps=true", "bucb"),
+        ("local", "ldp-obi:time_homogeneous=true", "ldp-obi"),
     ],
 )
 def test_the_declaration_decides_about_pooling(trust: str, pooled: str, staged: str) -> None:
@@ -83,7 +83,7 @@ def test_below_epsilon_5_people_of_local_trust_are_asked_for_one_bit() -> None:
     assert RunConfig(**RIVER, trust="local", epsilon=4.9, delta=0.0).learner == "ldp-rts"
     for other in ({"epsilon": 5.0}, {"constants": "practical"}, {"mechanism": "rr"}, {"episodes": 999}):
         config = RunConfig(**{**RIVER, "trust": "local", "epsilon": 1.0, "delta": 0.0, **other})
-        assert config.learner == "ldp-obi:staged=false"
+        assert config.learner == "ldp-obi:time_homogeneous=true"
     parts = assemble(RunConfig(**RIVER, trust="local", epsilon=1.0, delta=0.0))
     assert parts.certificate.holds
 
@@ -113,7 +113,7 @@ def test_gradients_and_references_are_never_chosen() -> None:
 def test_large_models_are_planned_rarely() -> None:
     small = Situation(trust="local", episodes=10**4, horizon=1, states=1, actions=int(LARGE) // 10**4, stationary=False)
     assert choose_learner(small).learner == "ldp-obi"
-    assert choose_learner(replace(small, episodes=10**4 + 1)).learner == "ldp-obi:replan=rarely"
+    assert choose_learner(replace(small, episodes=10**4 + 1)).learner == "ldp-obi:replan=geometric"
 
 
 def test_every_environment_with_counts_declares_itself_and_tells_the_truth() -> None:
@@ -132,7 +132,7 @@ def test_every_environment_with_counts_declares_itself_and_tells_the_truth() -> 
         ({"environment": "layered"}, "uc-o-reps"),
         ({"environment": "riverswim", "adversary": "iid"}, "uob-lbps"),
         ({"environment": "dose-bandit"}, "dp-pg:policy=gaussian"),
-        ({"environment": "riverswim", "learner": "auto:pooled=true"}, "auto takes no options"),
+        ({"environment": "riverswim", "learner": "auto:share_across_steps=true"}, "auto takes no options"),
     ],
 )
 def test_what_no_rule_covers_is_refused(options: dict[str, str], match: str) -> None:
@@ -143,19 +143,21 @@ def test_what_no_rule_covers_is_refused(options: dict[str, str], match: str) -> 
 def test_a_run_names_the_learner_that_ran(tmp_path: Path) -> None:
     asked = {**RIVER, "episodes": 200, "trust": "central", **CLAIM}
     result = tacit.run(**asked, out=tmp_path / "run", workers=1)
-    named = tacit.run(**asked, learner="bucb:pooled=weighed", workers=1)
+    named = tacit.run(**asked, learner="bucb:share_across_steps=true", workers=1)
     assert np.array_equal(result.regret, named.regret)
-    assert result.summary().startswith("auto: bucb:pooled=weighed, because batches carry least noise under central")
+    assert result.summary().startswith(
+        "auto: bucb:share_across_steps=true, because batches carry least noise under central"
+    )
     assert named.config.because is None
     assert "auto" not in named.summary()
-    assert "--learner bucb:pooled=weighed" in result.config.command()
+    assert "--learner bucb:share_across_steps=true" in result.config.command()
     assert "auto" not in result.config.command()
     stored = json.loads((tmp_path / "run" / "config.json").read_text())
-    assert stored["config"]["learner"] == "bucb:pooled=weighed"
+    assert stored["config"]["learner"] == "bucb:pooled=weighed"  # as 0.8 spells it
     assert stored["config"]["because"] == result.config.because
     assert RunConfig.from_dict(result.config.to_dict()) == result.config == named.config
     # The same run: read back
-    again = tacit.run(**asked, learner="bucb:pooled=weighed", out=tmp_path / "run", workers=1)
+    again = tacit.run(**asked, learner="bucb:share_across_steps=true", out=tmp_path / "run", workers=1)
     assert again.config.because == result.config.because
     assert result.to_json()["because"] == result.config.because
 
@@ -165,13 +167,13 @@ def test_a_comparison_may_leave_its_learner_out(tmp_path: Path) -> None:
     shared = '[defaults]\nenvironment = "riverswim"\nepisodes = 100\nseeds = 1\n'
     file.write_text(shared + '[[run]]\nname = "chosen"\n[[run]]\nlearner = "uniform"\n')
     _, runs = read_comparison(file)
-    assert [run.config.learner for run in runs] == ["ucbvi:staged=false", "uniform"]
+    assert [run.config.learner for run in runs] == ["ucbvi:time_homogeneous=true", "uniform"]
 
 
 @pytest.mark.parametrize(
     ("trust", "stationary", "learner"),
     [
-        ("central", True, "bucb:pooled=true"),
+        ("central", True, "bucb:share_across_steps=true"),
         ("shuffle", False, "bucb"),
         ("local", True, "ldp-rts"),
     ],
@@ -199,6 +201,6 @@ def test_a_local_study_chooses_as_a_run_does() -> None:
 
 def test_a_study_refuses_other_declarations() -> None:
     with pytest.raises(InvalidInput, match="auto takes no options"):
-        plan_study(trust="central", learner="auto:pooled=true", **STUDY)
+        plan_study(trust="central", learner="auto:share_across_steps=true", **STUDY)
     with pytest.raises(InvalidInput, match="stationary must be true or false"):
         plan_study(trust="central", stationary="yes", **STUDY)

@@ -95,7 +95,7 @@ def test_without_noise_the_model_is_the_empirical_one():
 @pytest.mark.parametrize("pooled", ["false", "true"])
 def test_it_learns_riverswim_under_every_trust_model(trust, pooled):
     private = {} if trust != "none" else {"epsilon": None, "delta": None}
-    parts = assembled(trust=trust, learner=f"bucb:pooled={pooled}", **private)
+    parts = assembled(trust=trust, learner=f"bucb:share_across_steps={pooled}", **private)
     assert share_of_uniform(parts, range(2)) < 0.35
 
 
@@ -129,5 +129,5 @@ TARGETS = {
 @pytest.mark.parametrize("pooled", ["false", "true"])
 def test_it_reaches_its_targets_on_riverswim(trust, pooled):
     for epsilon, target in zip((1.0, 10.0), TARGETS["riverswim", pooled][trust][1:], strict=True):
-        parts = assembled(trust=trust, learner=f"bucb:pooled={pooled}", epsilon=epsilon)
+        parts = assembled(trust=trust, learner=f"bucb:share_across_steps={pooled}", epsilon=epsilon)
         assert share_of_uniform(parts, range(100, 120)) < target, epsilon

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 
@@ -24,7 +22,7 @@ def config(**options) -> RunConfig:
     return RunConfig(environment=WORLD, episodes=2_000, **{"learner": "bucb", "seeds": (0,), **PRIVATE, **options})
 
 
-@pytest.mark.parametrize("learner", ["bucb", "bucb:pooled=true"])
+@pytest.mark.parametrize("learner", ["bucb", "bucb:share_across_steps=true"])
 def test_the_interval_contains_the_best_value_and_is_kept(learner, tmp_path):
     result = tacit.run(
         environment=WORLD, learner=learner, episodes=2_000, seeds=2, constants="valid", out=tmp_path / "run", **PRIVATE
@@ -48,20 +46,9 @@ def test_the_practical_rule_ends_with_an_interval_too_and_others_do_not():
     assert simulate(other.mdp, other.learner, other.privatizer, episodes=400, seed=0).interval is None
 
 
-@pytest.mark.parametrize("part", ["variance", "weights", "projection"])
-def test_bands_without_an_idea_are_other_bands(part):
-    def lower(learner: str) -> float:
-        parts = assemble(replace(config(learner=learner, constants="valid"), episodes=100_000))
-        return simulate(parts.mdp, parts.learner, parts.privatizer, episodes=100_000, seed=0).belief.q_lower.sum()
-
-    assert lower(f"bucb:without={part}") != lower("bucb")
-
-
 def test_who_has_no_valid_bands_says_so():
     with pytest.raises(InvalidInput, match="constants 'valid' exist for bucb, got ucbvi"):
         assemble(config(learner="ucbvi", trust="central", constants="valid"))
-    with pytest.raises(InvalidInput, match="use constants 'valid' with it"):
-        assemble(config(learner="bucb:without=variance"))
     with pytest.raises(NotSupported, match="no declared support"):
         assemble(RunConfig(environment="riverswim", learner="bucb", episodes=2_000, seeds=(0,), constants="valid",
                            support="declared", **PRIVATE))  # fmt: skip

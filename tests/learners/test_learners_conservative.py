@@ -285,9 +285,9 @@ def test_a_budget_of_next_to_nothing_explores_nothing(trust, epsilon):
 
 
 def test_auto_chooses_who_can_keep_to_the_budget():
-    assert config(trap(), "always 0").learner == "bucb:pooled=true"
+    assert config(trap(), "always 0").learner == "bucb:share_across_steps=true"
     assert config(trap(), "always 0", trust="local").learner == "ldp-rts"
-    assert config(trap(), "always 0", trust="none").learner == "bucb:pooled=true"
+    assert config(trap(), "always 0", trust="none").learner == "bucb:share_across_steps=true"
 
 
 def test_a_configuration_with_a_budget_is_written_and_read():

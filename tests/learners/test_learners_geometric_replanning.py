@@ -39,7 +39,7 @@ def test_while_batches_have_one_user_it_is_the_learner_itself(learner, privacy):
     # ⌊k/200⌋ is at most one for the first 400 users.
     every, rarely = (
         tacit.run(environment="riverswim", learner=f"{learner}:replan={replan}", episodes=400, seeds=1, **privacy)
-        for replan in ("every", "rarely")
+        for replan in ("every", "geometric")
     )
     assert every.regret.tobytes() == rarely.regret.tobytes()
 
@@ -48,9 +48,9 @@ def test_while_batches_have_one_user_it_is_the_learner_itself(learner, privacy):
 def test_later_the_regret_is_the_same_within_one_percent():
     # UCB-VI without noise has nearly no spread between seeds here; a lag of 20% would cost more than 1%.
     every, rarely = (
-        tacit.run(environment="random-mdp:seed=3", learner=f"ucbvi:staged=false,replan={replan}", episodes=200_000,
-                  seeds=2)
-        for replan in ("every", "rarely")
+        tacit.run(environment="random-mdp:seed=3", learner=f"ucbvi:time_homogeneous=true,replan={replan}",
+                  episodes=200_000, seeds=2)
+        for replan in ("every", "geometric")
     )  # fmt: skip
     assert rarely.regret[:, -1].mean() == pytest.approx(every.regret[:, -1].mean(), rel=0.01)
 
@@ -71,8 +71,8 @@ def test_state_goes_in_and_comes_out():
 
 @pytest.mark.parametrize("trust", ["central", "shuffle"])
 def test_other_trust_models_have_batches_of_their_own(trust):
-    with pytest.raises(NotSupported, match="replan=rarely"):
-        tacit.run(environment="riverswim", learner="ucbvi:replan=rarely", episodes=2000, seeds=1, trust=trust,
+    with pytest.raises(NotSupported, match="replan=geometric"):
+        tacit.run(environment="riverswim", learner="ucbvi:replan=geometric", episodes=2000, seeds=1, trust=trust,
                   epsilon=1.0, delta=1e-6, constants="practical")  # fmt: skip
 
 

@@ -101,7 +101,7 @@ def planned(visits, rewards, transitions, *, users, seed):
 def test_eq_5_by_hand_the_argmax_sees_what_the_cap_hides():
     # k = 1001, δ = 0.05: ℓ = ln(4π²·2·2·1001³/0.15) = 27.685, β^r = √(2ℓ/1000) = 0.2353, β^p = √(14ℓ/500) = 0.8805.
     # Step 2: Q = 0.9 + 0.2353 + 0.8805 = 2.0158 and 1.2158, V = min{1, Q} = 1.
-    # Step 1: Q = 0.9 + 0.2353 + 2·0.8805 + 1 = 3.8962 and 3.0962, V = 2. Both are above the cap; the first is the argmax.
+    # Step 1: Q = 0.9 + 0.2353 + 2·0.8805 + 1 = 3.8962 and 3.0962, V = 2. Both exceed the cap; the first is the argmax.
     for seed in range(20):
         belief, plan = planned([1000, 1000], [900, 100], [500, 500], users=1000, seed=seed)
         assert plan.policy.actions.tolist() == [[0], [0]]

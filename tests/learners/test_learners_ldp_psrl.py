@@ -34,7 +34,7 @@ def fits(sample, distribution) -> float:
     return float(scipy.stats.kstest(sample, distribution.cdf).pvalue)
 
 
-def parts(learner="ldp-psrl:staged=false", **options):
+def parts(learner="ldp-psrl:time_homogeneous=true", **options):
     given = {"trust": "local", "epsilon": 2.0, "delta": 0.0, "mechanism": "laplace", **options}
     config = RunConfig(environment="random-mdp:seed=3", learner=learner, episodes=1000, seeds=(0,), **given)
     return assemble(config)
@@ -86,7 +86,7 @@ def test_four_families_are_certified():
     for horizon in (2, 6):
         shape = f"random-mdp:seed=3,horizon={horizon}"
         given = {
-            "learner": "ldp-psrl:staged=false",
+            "learner": "ldp-psrl:time_homogeneous=true",
             "episodes": 10,
             "seeds": (0,),
             "trust": "local",
@@ -105,7 +105,7 @@ def test_four_families_are_certified():
 
 
 def test_binary_rewards_drop_the_squares():
-    beta = parts("ldp-psrl:staged=false,rewards=beta")
+    beta = parts("ldp-psrl:time_homogeneous=true,rewards=beta")
     assert beta.privatizer.outcome.scale == pytest.approx((4 * 2 - 2) / 2.0)
     assert beta.certificate.epsilon == pytest.approx(2.0)
     assert [family.name for family in beta.privatizer.families()] == ["transitions", "rewards and complements"]
@@ -115,7 +115,7 @@ def test_binary_rewards_drop_the_squares():
 def test_binary_rewards_take_every_local_mechanism(mechanism):
     delta = 1e-3 if mechanism in ("gaussian", "bounded") else 0.0
     for prior in ("printed", "noise-aware"):
-        built = parts(f"ldp-psrl:staged=false,rewards=beta,prior={prior}", mechanism=mechanism, delta=delta)
+        built = parts(f"ldp-psrl:time_homogeneous=true,rewards=beta,prior={prior}", mechanism=mechanism, delta=delta)
         run = simulate(built.mdp, built.learner, built.privatizer, episodes=50, seed=0)
         assert built.certificate.holds
         assert 0.0 <= run.regret[-1] <= 100.0
@@ -142,7 +142,7 @@ def test_squares_are_released_and_unbiased():
     )  # fmt: skip
     config = RunConfig(
         environment=mdp,
-        learner="ldp-psrl:staged=false",
+        learner="ldp-psrl:time_homogeneous=true",
         episodes=10,
         seeds=(0,),
         trust="local",
@@ -221,7 +221,7 @@ def test_floors_keep_hopeless_counts_harmless():
     ],
 )
 def test_interpreted_is_compiled(options):
-    built = parts(f"ldp-psrl:staged=false{options}")
+    built = parts(f"ldp-psrl:time_homogeneous=true{options}")
     compiled, interpreted = (
         simulate(built.mdp, built.learner, built.privatizer, episodes=200, seed=2, speed=speed)
         for speed in ("compiled", "interpreted")
@@ -231,7 +231,7 @@ def test_interpreted_is_compiled(options):
 
 def test_noise_aware_sampling_learns_at_a_large_epsilon():
     mdp = random_mdp(seed=3)
-    built = parts("ldp-psrl:staged=false,rewards=beta,prior=noise-aware", mechanism=None, epsilon=20.0)
+    built = parts("ldp-psrl:time_homogeneous=true,rewards=beta,prior=noise-aware", mechanism=None, epsilon=20.0)
     run = simulate(mdp, built.learner, built.privatizer, episodes=100_000, seed=0)
     assert run.regret[-1] < 0.02 * 100_000  # uniform: 100,000
 

@@ -164,7 +164,7 @@ def config(**changes: Any) -> RunConfig:
     [({"constants": "practical"}, "prior instead of"), ({"z": 1.0}, "prior instead of"),
      ({"batch": 50}, "leave batch out"), ({"episodes": 50}, "too few"), ({"trust": "central"}, "not central"),
      ({"environment": "layered"}, "layered world has no rewards"),
-     ({"learner": "ldp-rts:staged=false"}, "option of learner ldp-rts")],
+     ({"learner": "ldp-rts:time_homogeneous=true"}, "option of learner ldp-rts")],
 )  # fmt: skip
 def test_what_does_not_belong_is_refused(changes: dict[str, Any], words: str) -> None:
     with pytest.raises(TacitError, match=words):

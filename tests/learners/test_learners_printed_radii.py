@@ -135,7 +135,7 @@ def test_both_readings_of_the_gaussian_constant_differ_by_its_square():
 def run(**changed):
     options = {
         "environment": "random-mdp:seed=3",
-        "learner": "ldp-obi:staged=false",
+        "learner": "ldp-obi:time_homogeneous=true",
         "episodes": 200,
         "seeds": (0,),
         "constants": "printed",
@@ -149,7 +149,7 @@ def run(**changed):
 
 
 def test_a_run_reads_the_options_of_the_learner():
-    learner = assemble(run(learner="ldp-obi:staged=false,alpha=3,failure_prob=0.1")).learner
+    learner = assemble(run(learner="ldp-obi:time_homogeneous=true,alpha=3,failure_prob=0.1")).learner
     assert learner.parameters.alpha == 3.0
     assert learner.parameters.log_failure == pytest.approx(math.log(2 * math.pi**2 / 0.3))
     assert learner.constants == "printed"

@@ -32,7 +32,7 @@ LOCAL = {"trust": "local", "epsilon": 1.0, "delta": 0.0}
 CENTRAL = {"trust": "central", "epsilon": 1.0, "delta": 1e-6}
 CASES = [
     ("ucbvi", CENTRAL, None),
-    ("ucbvi:staged=false", LOCAL, None),
+    ("ucbvi:time_homogeneous=true", LOCAL, None),
     ("ucbvi:bonus=bernstein", {}, "theory"),
     ("ldp-obi", LOCAL, "theory"),
     ("dp-ucbvi", CENTRAL, None),
@@ -139,7 +139,7 @@ def test_printed_constants_refuse_a_declaration():
 
 
 @pytest.mark.parametrize("sees", [None, (0, 0, 1)])
-@pytest.mark.parametrize("learner", ["ldp-obi:staged=false", "private-ucb-po"])
+@pytest.mark.parametrize("learner", ["ldp-obi:time_homogeneous=true", "private-ucb-po"])
 def test_a_support_and_features_go_together_under_local_trust(learner, sees):
     parts = assemble(RunConfig(
         learner=learner, environment=RIVER, episodes=200, seeds=(0,), support="declared", sees=sees, batch=50,

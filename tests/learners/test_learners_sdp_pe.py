@@ -1,4 +1,4 @@
-"""SDP-PE as published: schedules, the two variants, constants, elimination, refusals; what `sdp-bucb` stands for."""
+"""SDP-PE as published: schedules, the two variants, constants, elimination, refusals; removed names."""
 
 from __future__ import annotations
 
@@ -12,9 +12,10 @@ from stage_tools import build, regrets, shape_of
 import tacit
 from tacit.data.counts import flow_counts, join_counts
 from tacit.environments.registry import make
-from tacit.errors import InvalidInput, NotSupported, UnknownName
+from tacit.errors import InvalidInput, NotSupported
 from tacit.learners.sdp_pe import SDPPE, stage_lengths
 from tacit.randomness import SimulationNoise, seed_streams
+from tacit.runs.config import RunConfig
 
 RIVER = make("riverswim")
 TINY = make("riverswim:states=3,horizon=4")
@@ -122,16 +123,19 @@ def test_private_elimination_is_slower_the_more_noise_there_is():
     assert printed > 0.95
 
 
-@pytest.mark.parametrize("asked", [{}, {"trust": "shuffle", "epsilon": 6.0, "delta": 1e-6}])
-def test_sdp_bucb_is_bucb_by_another_name(asked):
-    """The same bits of every release and of regret; what bucb has beyond that is refused by name."""
-    runs = [
-        tacit.run(environment=TINY, learner=learner, episodes=2000, seeds=1, workers=1, **asked)
-        for learner in ("sdp-bucb", "bucb")
-    ]
-    assert runs[0].regret.tobytes() == runs[1].regret.tobytes()
-    assert runs[0].batches == runs[1].batches
-    with pytest.raises(UnknownName, match="option of learner sdp-bucb"):
-        tacit.run(environment=TINY, learner="sdp-bucb:pooled=true", episodes=2000, seeds=1)
-    with pytest.raises(InvalidInput, match="constants 'valid' exist for bucb"):
-        tacit.run(environment=TINY, learner="sdp-bucb", constants="valid", episodes=2000, seeds=1)
+def test_what_0_8_named_otherwise_is_read_with_a_warning_and_what_went_is_refused():
+    asked = {"environment": TINY, "episodes": 2000, "seeds": 1}
+    plain = tacit.run(**asked, learner="bucb", workers=1)
+    with pytest.warns(DeprecationWarning, match="'sdp-bucb' is written 'bucb' now"):
+        old = tacit.run(**asked, learner="sdp-bucb", workers=1)
+    assert old.regret.tobytes() == plain.regret.tobytes()
+    assert old.config.to_dict() == plain.config.to_dict() | {"learner": "sdp-bucb"}  # stored runs keep their name
+    with pytest.warns(DeprecationWarning, match="'bucb:pooled=weighed' is written 'bucb:share_across_steps=true' now"):
+        shared = RunConfig(environment="riverswim", episodes=2000, seeds=(0,), learner="bucb:pooled=weighed")
+    assert shared.learner == "bucb:share_across_steps=true"
+    assert shared.to_dict()["learner"] == "bucb:pooled=weighed"
+    assert RunConfig.from_dict(shared.to_dict()) == shared
+    for gone in ("pooled=true", "pooled=tested", "without=weights"):
+        with pytest.raises(InvalidInput, match=f"bucb:{gone} went with version 0.9"):
+            tacit.run(**asked, learner=f"bucb:{gone}")
+        assert RunConfig(**asked | {"seeds": (0,)}, learner=f"bucb:{gone}").to_dict()["learner"] == f"bucb:{gone}"

@@ -33,7 +33,13 @@ def pooled_model(moved, visits, rewards, weights, variance, kept):
 
 
 def assembled(**changed):
-    chosen = {"environment": "riverswim", "trust": "central", "learner": "bucb:pooled=weighed", **CLAIM, **changed}
+    chosen = {
+        "environment": "riverswim",
+        "trust": "central",
+        "learner": "bucb:share_across_steps=true",
+        **CLAIM,
+        **changed,
+    }
     return assemble(RunConfig(episodes=20_000, seeds=(0,), **chosen))
 
 
@@ -114,11 +120,11 @@ def test_visits_of_a_pooled_model_are_told_step_by_step():
 
 
 def test_with_one_step_it_is_bucb():
-    """H = 1: steps apart, pooled and weighed are one learner, bit for bit."""
+    """H = 1: steps apart and shared are one learner, bit for bit."""
     world = "riverswim:states=3,horizon=1"
     regrets = set()
-    for pooled in ("false", "true", "weighed"):
-        parts = assembled(environment=world, learner=f"bucb:pooled={pooled}")
+    for pooled in ("false", "true"):
+        parts = assembled(environment=world, learner=f"bucb:share_across_steps={pooled}")
         run = simulate(parts.mdp, parts.learner, parts.privatizer, episodes=20_000, seed=1)
         regrets.add(run.regret.tobytes())
     assert len(regrets) == 1
@@ -127,7 +133,7 @@ def test_with_one_step_it_is_bucb():
 def test_without_noise_its_model_is_the_pooled_empirical_one():
     mdp = make("riverswim")
     noise = Unprotected(shape=SHAPE, batches=())
-    learner = BUCB(shape=SHAPE, episodes=4000, noise=noise, pooled=True, weighed=True)
+    learner = BUCB(shape=SHAPE, episodes=4000, noise=noise, pooled=True)
     belief = simulate(mdp, learner, noise.planned(learner.batches), episodes=4000, seed=0).belief
     model, _ = learner.model(belief)
     counts = belief.transitions.sum(axis=(0, 1))
@@ -167,28 +173,28 @@ def test_it_learns_riverswim_under_every_trust_model_and_rule(trust, constants):
 def test_it_starts_from_a_baseline_and_keeps_to_a_budget(budget):
     start = "" if budget else ",start=baseline"
     result = tacit.run(
-        environment="treatment", learner=f"bucb:pooled=weighed{start}", episodes=2000, seeds=1, trust="central",
-        baseline="uniform", loss_budget=budget, workers=1, **CLAIM,
+        environment="treatment", learner=f"bucb:share_across_steps=true{start}", episodes=2000, seeds=1,
+        trust="central", baseline="uniform", loss_budget=budget, workers=1, **CLAIM,
     )  # fmt: skip
     assert result.certificate.epsilon <= 1.0
-    assert result.config.learner.startswith("bucb:pooled=weighed")
+    assert result.config.learner.startswith("bucb:share_across_steps=true")
 
 
-def test_a_declared_support_is_learned_over_and_auto_does_without():
+def test_a_declared_support_is_learned_over_and_auto_does_so():
     parts = assembled(support="declared")
     run = simulate(parts.mdp, parts.learner, parts.privatizer, episodes=20_000, seed=0, checkpoints=[20_000])
     best, uniform = parts.values
     assert run.regret[-1] < 0.2 * 20_000 * (best - uniform)
     shared = {"environment": "riverswim", "episodes": 2000, "seeds": (0,), "trust": "shuffle", **CLAIM}
-    assert RunConfig(**shared).learner == "bucb:pooled=weighed"
-    assert RunConfig(**shared, support="declared").learner == "bucb:pooled=true"
+    assert RunConfig(**shared).learner == "bucb:share_across_steps=true"
+    assert RunConfig(**shared, support="declared").learner == "bucb:share_across_steps=true"
 
 
-def test_auto_keeps_plain_sums_where_the_world_has_no_table_or_there_is_a_budget():
+def test_auto_shares_steps_in_live_worlds_and_with_a_budget_too():
     live = RunConfig(
         environment="gymnasium:papers.worlds:tacit/Titration-v0", episodes=2000, seeds=(0,), trust="shuffle", **CLAIM
     )
-    assert live.learner == "bucb:pooled=true"
+    assert live.learner == "bucb:share_across_steps=true"
     careful = RunConfig(
         environment="treatment",
         episodes=2000,
@@ -198,20 +204,4 @@ def test_auto_keeps_plain_sums_where_the_world_has_no_table_or_there_is_a_budget
         loss_budget=0.1,
         **CLAIM,
     )
-    assert careful.learner == "bucb:pooled=true"
-
-
-@pytest.mark.slow
-@pytest.mark.statistical
-def test_weighed_steps_cost_less_regret_than_plain_sums():
-    """Shuffle, epsilon 1, 24 seeds a world: less in the mean over three worlds, by three standard errors."""
-    gains = []
-    for world in ("riverswim", "random-mdp:states=8,actions=3,horizon=6", "treatment"):
-        shared = {"environment": world, "trust": "shuffle", "episodes": 20_000, "seeds": 24, "workers": 1, **CLAIM}
-        plain, weighed = (
-            tacit.run(learner=f"bucb:pooled={pooled}", constants="practical", **shared).regret[:, -1]
-            for pooled in ("true", "weighed")
-        )
-        gains.append((plain - weighed) / plain.mean())
-    each = np.mean(gains, axis=0)
-    assert each.mean() > 3.0 * each.std(ddof=1) / np.sqrt(24)
+    assert careful.learner == "bucb:share_across_steps=true"

@@ -180,7 +180,13 @@ def test_a_foreign_mechanism_works_by_name_end_to_end(install: Callable[[str], N
     assert audit_privatizer(made, trials=20_000).verdict == "holds"
     listed = {row["name"]: row for row in KINDS["mechanisms"]()}
     assert listed["toy"] == {"name": "toy", "trust": "local", "default": False, "pure": True}
-    options = {"environment": "riverswim", "learner": "ldp-obi:staged=false", "episodes": 300, "seeds": 1, "workers": 1}
+    options = {
+        "environment": "riverswim",
+        "learner": "ldp-obi:time_homogeneous=true",
+        "episodes": 300,
+        "seeds": 1,
+        "workers": 1,
+    }
     runs = [tacit.run(trust="local", epsilon=5.0, delta=0.0, mechanism="toy", **options) for _ in range(2)]
     assert np.array_equal(runs[0].regret, runs[1].regret)
 

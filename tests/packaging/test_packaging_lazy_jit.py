@@ -107,7 +107,7 @@ def test_both_forms_give_the_same_bits(size, seed):
     assert len(seen) == 9
 
 
-@pytest.mark.parametrize("learner", ["bucb", "bucb:pooled=true", "bucb:pooled=weighed", "sdp-bucb"])
+@pytest.mark.parametrize("learner", ["bucb", "bucb:share_across_steps=true"])
 def test_a_run_is_the_same_in_both_tiers(monkeypatch, learner):
     config = RunConfig(
         environment="riverswim", learner=learner, episodes=400, seeds=(0,), trust="shuffle", epsilon=1.0, delta=1e-6

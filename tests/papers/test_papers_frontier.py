@@ -84,7 +84,8 @@ def test_the_tables_of_the_frontier_are_those_of_the_committed_runs():
 def test_the_table_of_tested_pooling_is_that_of_the_committed_runs():
     found = structure.committed_shares(RESULTS / "tested")
     assert tested.summary_table(found) in (RESULTS.parents[1] / "docs" / "frontier.md").read_text()
-    assert set(found) == {(r.config.environment_name, r.label) for r in tested.runs("paper")}
+    again = {key for key in found if not key[1].startswith("tested, ")}  # which only version 0.8 can run
+    assert again == {(r.config.environment_name, r.label) for r in tested.runs("paper")}
 
 
 def test_the_table_of_missed_targets_is_that_of_the_committed_runs():

@@ -69,7 +69,7 @@ def small(learner: str, label: str) -> Run:
 
 
 def test_finished_runs_are_borrowed_and_unequal_ones_are_not(tmp_path):
-    shared, other = small("psrl:staged=false", "PSRL"), small("ucbvi:staged=false", "UCB-VI")
+    shared, other = small("psrl:time_homogeneous=true", "PSRL"), small("ucbvi:time_homogeneous=true", "UCB-VI")
     first = tmp_path / "figA" / "smoke"
     before = run_comparison([shared], name="a", out=first, command="c", workers=1)
     told: list[str] = []
@@ -87,7 +87,7 @@ def test_finished_runs_are_borrowed_and_unequal_ones_are_not(tmp_path):
 
 
 def test_thinning_keeps_the_end_of_every_run_and_names_what_is_missing(tmp_path):
-    runs = [small("psrl:staged=false", "PSRL"), small("uniform", "uniform")]
+    runs = [small("psrl:time_homogeneous=true", "PSRL"), small("uniform", "uniform")]
     source = tmp_path / "all"
     comparison = run_comparison(runs, name="a", out=source, command="c", workers=1)
     (source / "random-mdp-seed-3" / "uniform" / "results.parquet").unlink()
@@ -104,7 +104,7 @@ def test_thinning_keeps_the_end_of_every_run_and_names_what_is_missing(tmp_path)
 
 
 def test_a_reference_stands_in_every_panel(tmp_path):
-    results = run_comparison([small("psrl:staged=false", "PSRL"), small("uniform", "uniform")], name="a",
+    results = run_comparison([small("psrl:time_homogeneous=true", "PSRL"), small("uniform", "uniform")], name="a",
                              out=None, command="c", workers=1).results  # fmt: skip
     spec = PanelFigure(name="f", panels=lambda r: ("one", "two") if r.label == "uniform" else ("two",))
     figure = spec.draw(results, tmp_path / "f.png", title="t")
@@ -147,7 +147,9 @@ def test_frontier_compares_one_guarantee():
 
 def test_ratio_interval_is_paired():
     # The paper's regret is exactly twice ours, seed by seed: so is every resampled ratio.
-    results = run_comparison([small("psrl:staged=false", "PSRL")], name="a", out=None, command="c", workers=1).results
+    results = run_comparison(
+        [small("psrl:time_homogeneous=true", "PSRL")], name="a", out=None, command="c", workers=1
+    ).results
     double = replace(results[0], regret=2.0 * results[0].regret + 0.0)
     ratio, low, high = frontier_local.ratio_interval(double, results[0])
     assert (ratio, low, high) == pytest.approx((2.0, 2.0, 2.0))

@@ -16,7 +16,7 @@ from tacit.runs.config import RunConfig
 def runs(seeds: tuple[int, ...]) -> list[Run]:
     options = {"environment": "riverswim", "episodes": 60, "seeds": seeds}
     return [
-        Run(label="PSRL", config=RunConfig(learner="psrl:staged=false", constants="none", **options)),
+        Run(label="PSRL", config=RunConfig(learner="psrl:time_homogeneous=true", constants="none", **options)),
         Run(label="uniform", config=RunConfig(learner="uniform", constants="none", **options)),
     ]
 

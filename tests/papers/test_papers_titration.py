@@ -33,7 +33,7 @@ def test_the_design_is_that_of_the_page():
     last = [("local", epsilon) for epsilon in (1.0, 3.0, 0.5)]
     assert [(run.config.trust, run.config.epsilon) for run in large] == [*first, *last]
     assert {run.config.baseline for run in (*small, *large)} == {"textbook"}
-    assert {run.config.learner for run in large[:6]} == {"bucb:pooled=true"}
+    assert {run.config.learner for run in large[:6]} == {"bucb:share_across_steps=true"}
     assert {run.config.learner for run in (*small, *large) if run.config.trust == "local"} == {"ldp-rts"}
     assert all(run.config.because is not None for run in (*small[1:], *large))
 

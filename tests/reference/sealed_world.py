@@ -27,7 +27,7 @@ from tacit.study.wire import Report
 def design(stages: int = 3, target: int = 8, **more: Any) -> Any:
     """A design of a few people with little noise: what is sealed is a few dozen labels each."""
     sizes: dict[str, Any] = {"states": 2, "actions": 2, "horizon": 2, "epsilon": 12.0, "delta": 1e-3}
-    chosen = {**sizes, "learner": "sdp-bucb", "trust": "shuffle", "stages": stages, "target": target, **more}
+    chosen = {**sizes, "learner": "bucb", "trust": "shuffle", "stages": stages, "target": target, **more}
     return plan_study(**chosen)
 
 

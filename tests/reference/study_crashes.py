@@ -27,7 +27,7 @@ STOPPED = 7
 
 
 REAL: dict[str, dict[str, Any]] = {
-    "shuffle": {"learner": "sdp-bucb", "trust": "shuffle", "stages": 1},
+    "shuffle": {"learner": "bucb", "trust": "shuffle", "stages": 1},
     "central": {"learner": "sdp-pe-plus", "trust": "central", "stages": 1},
     "factorization": {"learner": "ucbvi", "trust": "central", "mechanism": "factorization", "stages": 2},
     "local": {"learner": "psrl", "trust": "local", "stages": 1, "epsilon": 4.0, "least": 2},

@@ -186,7 +186,7 @@ def test_schedules_are_checked():
         assert list(ends) == sorted(set(ends))
 
 
-@pytest.mark.parametrize("learner", ["sdp-pe", "sdp-bucb"])
+@pytest.mark.parametrize("learner", ["sdp-pe", "bucb"])
 def test_the_curve_covers_the_batches_of_every_kind_at_every_delta(learner):
     """The batch that costs most at the claim's delta need not do so at another one."""
     parts = assemble(

@@ -16,7 +16,7 @@ from tacit.errors import InvalidInput, NotSupported
 from tacit.runs.signature import PRIVATE, PUBLIC, new_keys, sign
 
 SHUFFLED = {
-    "environment": "treatment:horizon=3", "learner": "sdp-bucb", "trust": "shuffle", "epsilon": 1.0, "delta": 1e-6,
+    "environment": "treatment:horizon=3", "learner": "bucb", "trust": "shuffle", "epsilon": 1.0, "delta": 1e-6,
     "episodes": 2000, "seeds": 2, "workers": 1,
 }  # fmt: skip
 

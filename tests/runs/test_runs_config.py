@@ -77,9 +77,9 @@ def test_bad_values_are_refused_in_words(choices, words):
         ({"learner": "ucbv"}, "did you mean 'ucbvi'"),
         ({"learner": "unifrm"}, "did you mean 'uniform'"),
         ({"learner": "ucbvi:bonos=hoeffding"}, "did you mean 'bonus'"),
-        ({"learner": "ucbvi:staged=maybe"}, "staged must be one of true, false"),
+        ({"learner": "ucbvi:time_homogeneous=maybe"}, "time_homogeneous must be one of false, true"),
         ({"learner": "ucbvi:staged"}, "name=value"),
-        ({"learner": "uniform:staged=false"}, "unknown option of learner uniform 'staged'"),
+        ({"learner": "uniform:time_homogeneous=true"}, "unknown option of learner uniform 'time_homogeneous'"),
         ({"learner": "uniform", "constants": "theory"}, "takes no options, no constants"),
         ({"learner": "psrl", "constants": "theory"}, "leave constants and z out"),
         ({"constants": "none"}, "must be 'theory' or 'practical'"),
@@ -112,7 +112,7 @@ def test_reference_policies_are_built_from_the_true_model():
 
 
 def test_the_learner_decides_whether_steps_are_pooled():
-    for spec, staged in [("psrl", True), ("psrl:staged=true", True), ("psrl:staged=false", False)]:
+    for spec, staged in [("psrl", True), ("psrl:time_homogeneous=false", True), ("psrl:time_homogeneous=true", False)]:
         parts = assemble(config(learner=spec))
         assert parts.learner.shape.staged is staged
         assert parts.privatizer.shape.staged is staged
@@ -126,9 +126,11 @@ def test_batches_belong_to_shuffling_unless_asked_for():
 
 
 def test_the_command_names_every_choice_and_python_speaks_for_the_rest():
-    asked = config(trust="local", epsilon=1.0, seeds=(4, 5), allow_large_delta=True, learner="psrl:staged=false")
+    asked = config(
+        trust="local", epsilon=1.0, seeds=(4, 5), allow_large_delta=True, learner="psrl:time_homogeneous=true"
+    )
     assert asked.command() == (
-        "tacit run --environment riverswim --learner psrl:staged=false --episodes 10 --seeds 2 --first-seed 4 "
+        "tacit run --environment riverswim --learner psrl:time_homogeneous=true --episodes 10 --seeds 2 --first-seed 4 "
         "--trust local --epsilon 1.0 --allow-large-delta"
     )
     scattered = config(seeds=(1, 4))
@@ -145,6 +147,6 @@ def test_seeds_are_a_number_or_a_list():
 
 def test_learners_are_parsed_strictly():
     assert parse_learner("psrl") == ("psrl", {})
-    for bad in ("psrl:", "psrl:staged=", "psrl:=true", "psrl:staged=true,staged=false"):
+    for bad in ("psrl:", "psrl:staged=", "psrl:=true", "psrl:time_homogeneous=false,time_homogeneous=true"):
         with pytest.raises(InvalidInput):
             parse_learner(bad)

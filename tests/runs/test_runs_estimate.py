@@ -62,7 +62,7 @@ def test_learners_in_stages_have_an_estimate_too():
     assert found.noise == assemble(found.config).privatizer.noise_std()
 
 
-@pytest.mark.parametrize("learner", ["ucbvi", "psrl:replan=rarely", "bucb", "sdp-pe-plus", "dp-pg", "ldp-rts"])
+@pytest.mark.parametrize("learner", ["ucbvi", "psrl:replan=geometric", "bucb", "sdp-pe-plus", "dp-pg", "ldp-rts"])
 def test_every_kind_of_learner_is_refused_before_the_run_where_memory_will_not_do(monkeypatch, no_run, learner):
     kinds = {"dp-pg": CENTRAL, "ldp-rts": {"trust": "local", "epsilon": 1.0, "delta": 0.0}}
     config = RunConfig(environment="riverswim", learner=learner, episodes=5000, seeds=(0, 1), **kinds.get(learner, {}))

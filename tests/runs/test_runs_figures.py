@@ -73,7 +73,7 @@ def test_one_panel_per_environment_and_every_line_is_named_at_its_end(results):
 
 def test_lines_differ_without_colour(results):
     more = [results[0], *(tacit.run(environment="riverswim", learner=name, episodes=20, workers=1) for name in
-            ("ucbvi", "psrl:staged=false", "ucbvi:bonus=bernstein"))]  # fmt: skip
+            ("ucbvi", "psrl:time_homogeneous=true", "ucbvi:bonus=bernstein"))]  # fmt: skip
     drawn = plot(more).axes[0].lines[1:]
     assert len({(str(line._unscaled_dash_pattern), line.get_marker()) for line in drawn}) == len(drawn)
     assert len({line.get_marker() for line in drawn}) == len(drawn)

@@ -38,10 +38,10 @@ PRIVATE = {
 CASES = [
     ("none", "bucb"),
     ("none", "psrl"),
-    ("central", "bucb:pooled=true"),
-    ("shuffle", "bucb:pooled=true"),
+    ("central", "bucb:share_across_steps=true"),
+    ("shuffle", "bucb:share_across_steps=true"),
     ("shuffle", "sdp-pe-plus"),
-    ("local", "ldp-obi:staged=false"),
+    ("local", "ldp-obi:time_homogeneous=true"),
     ("local", "ldp-rts"),
     pytest.param("central", "dp-pg", marks=pytest.mark.slow),  # compiles for long, runs at once
     ("none", "uniform"),
@@ -73,9 +73,9 @@ def test_every_kind_of_learner_runs_and_a_seed_repeats_bit_for_bit(trust, learne
 
 
 SIZES = [
-    ("central", "bucb:pooled=true"),
+    ("central", "bucb:share_across_steps=true"),
     ("shuffle", "bucb"),
-    ("local", "ldp-obi:staged=false"),
+    ("local", "ldp-obi:time_homogeneous=true"),
     ("central", "dp-ucbvi"),
 ]
 
@@ -100,7 +100,7 @@ def test_a_live_river_is_learned_like_the_tabular_one():
     world = live(live_worlds.river, horizon=6, rewards=(0.0, 1.0), ends=False, stationary=True, evaluation=50)
     values = []
     for environment in (world, mdp):
-        config = RunConfig(environment=environment, learner="bucb:pooled=true", episodes=4000, seeds=(0,))
+        config = RunConfig(environment=environment, learner="bucb:share_across_steps=true", episodes=4000, seeds=(0,))
         policy = play(config).policy
         V = evaluate_stochastic(np.array(mdp.stage_P), np.array(mdp.stage_r), policy.probabilities(2))
         values.append(float(mdp.rho @ V[0]))
@@ -122,7 +122,13 @@ def test_fresh_episodes_measure_the_value_of_a_policy():
 
 
 def test_results_are_kept_resumed_read_back_and_verified(tmp_path):
-    options = {"environment": BLACKJACK, "learner": "bucb:pooled=true", "episodes": 600, "seeds": 2, "workers": 1}
+    options = {
+        "environment": BLACKJACK,
+        "learner": "bucb:share_across_steps=true",
+        "episodes": 600,
+        "seeds": 2,
+        "workers": 1,
+    }
     options |= {**PRIVATE["central"], "baseline": "dealer"}
     result = tacit.run(out=tmp_path / "run", **options)
     again = tacit.load(tmp_path / "run")

@@ -47,8 +47,8 @@ def test_every_large_run_can_be_assembled_and_names_its_choice(learner, trust):
     if trust == "shuffle":
         assert found is config
         return
-    assert found.learner == f"{learner}:replan=rarely"
-    assert "replan=rarely" in found.by_size
+    assert found.learner == f"{learner}:replan=geometric"
+    assert "replan=geometric" in found.by_size
     assert "1,000,001 users" in found.by_size
     assert not hasattr(parts.learner, "kernels")  # it plans batches
     if trust == "central":
@@ -83,9 +83,9 @@ def test_small_runs_and_whoever_chooses_get_what_they_asked_for(chosen):
 
 def test_a_named_schedule_still_lets_the_learner_plan_rarely():
     found = apply_size_defaults(
-        RunConfig(learner="ucbvi:staged=false", mechanism="batched", **LARGE, **TRUSTS["central"])
+        RunConfig(learner="ucbvi:time_homogeneous=true", mechanism="batched", **LARGE, **TRUSTS["central"])
     )
-    assert (found.learner, found.mechanism) == ("ucbvi:staged=false,replan=rarely", "batched")
+    assert (found.learner, found.mechanism) == ("ucbvi:time_homogeneous=true,replan=geometric", "batched")
     assert "mechanism" not in found.by_size
 
 
@@ -95,7 +95,7 @@ def test_result_dry_run_and_command_say_what_was_chosen(tiny_is_large, tmp_path)
     assert result.resolved.privatizer == "central/batched-factorization"
     assert result.config.by_size in result.summary()
     assert result.to_json()["by_size"] == result.config.by_size
-    assert "dp-ucbvi:replan=rarely" in result.command
+    assert "dp-ucbvi:replan=geometric" in result.command
     assert "--mechanism batched-factorization" in result.command
     kept = tacit.load(tmp_path / "run")
     assert kept.config == result.config
@@ -140,4 +140,4 @@ def test_what_auto_chooses_for_a_large_run_can_be_assembled_with_and_without_a_c
     assert config.because is not None
     for found in (config, apply_size_defaults(config)):
         assemble(found)
-    assert ("rarely" in config.learner) == (asked["trust"] == "local" and "batch" not in asked)
+    assert ("geometric" in config.learner) == (asked["trust"] == "local" and "batch" not in asked)

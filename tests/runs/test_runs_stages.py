@@ -60,7 +60,7 @@ def test_what_cannot_run_is_refused_in_words(options, error, words):
 
 
 def test_a_horizon_of_one_is_a_bandit():
-    for learner in ("sdp-pe", "sdp-pe-plus", "sdp-bucb"):
+    for learner in ("sdp-pe", "sdp-pe-plus", "bucb"):
         result = run(environment="riverswim:states=2,horizon=1", learner=learner, episodes=600, workers=1)
         assert result.regret.shape[0] == 1
 

@@ -146,7 +146,7 @@ def test_people_who_come_again_are_added_up():
     assert len(again.certificate.events) == len(result.certificate.events) + len(fresh.certificate.events)
     # Simulated noise protects nobody, whoever comes again.
     for found in (result, fresh, again):
-        assert found.certificate.statement.startswith(SIMULATION)
+        assert found.certificate.words.startswith(SIMULATION)
         assert not found.certificate.release
     terms = again.certificate.terms
     assert (terms.noise, terms.sizes["episodes"]) == ("simulation", 300)

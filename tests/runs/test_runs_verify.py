@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import tacit
-from tacit.accounting.certificate import FIRST_ENTRIES
+from tacit.accounting.certificate import FIRST_ENTRIES, FOLLOWING, Certificate
 from tacit.cli import main
 from tacit.documents import digest
 from tacit.errors import InvalidInput
@@ -43,6 +43,14 @@ def relist(place: Path) -> None:
     for name, one in content["files"].items():
         one["sha256"] = hashlib.sha256((place / name).read_bytes()).hexdigest()
     (place / DIGESTS).write_bytes(json_bytes(content))
+
+
+def reworded(plain) -> None:
+    """The forger's best: a certificate whose words follow from its altered numbers."""
+    kept = {name: value for name, value in plain.items() if name not in FOLLOWING}
+    words = Certificate.from_dict({**plain, "statement": ""}).to_dict()
+    plain.clear()
+    plain.update({**kept, **{name: words[name] for name in FOLLOWING}})
 
 
 def verdict(capsys, *words: object) -> tuple[int, str]:
@@ -206,6 +214,7 @@ def test_what_another_version_stated_is_derived_completely_or_not_verified(kept,
     """Its certificates may have less in them, and then they are not derived."""
     edit(kept / "config.json", lambda content: content.update(version=version))
     edit(kept / "privacy.json", lambda content: content["certificate"]["terms"].update(version=version))
+    edit(kept / "privacy.json", lambda content: reworded(content["certificate"]))
     relist(kept)
     assert verdict(capsys, kept)[0] == 0
 
@@ -250,9 +259,30 @@ def test_a_certificate_alone_is_verified_as_far_as_it_goes(tmp_path, capsys):
     code, out = verdict(capsys, alone)
     assert (code, out.split(":")[0]) == (1, "not verified")
     edit(alone, lambda content: content["curve"].__setitem__(-1, [0.001, 0.5]))
+    assert "words must follow" in verdict(capsys, alone)[1]
+    edit(alone, reworded)
     code, out = verdict(capsys, alone)
     assert (code, out.split(":")[0]) == (1, "FALSE")
     assert "curve" in out
+
+
+@pytest.mark.parametrize("trust", ["central --delta 1e-6", "local --delta 1e-6 --mechanism bounded"])
+def test_noise_of_a_simulation_is_not_certified_as_secure(tmp_path, capsys, trust):
+    path = tmp_path / "certificate.json"
+    sizes = "--states 3 --actions 2 --horizon 3 --episodes 500 --epsilon 1 --json"
+    assert main(["certify", "--trust", *trust.split(), *sizes.split()]) == 0
+    path.write_text(capsys.readouterr().out)
+    assert verdict(capsys, path)[0] == 0
+
+    def secure(content):
+        content["certificate"]["terms"]["noise"], content["certificate"]["release"] = "secure", True
+        reworded(content["certificate"])
+
+    edit(path, secure)
+    edit(path, lambda content: content.update(digest=digest(content)))
+    code, out = verdict(capsys, path)
+    assert (code, out.split(":")[0]) == (1, "FALSE")
+    assert "where" in out
 
 
 def test_results_of_a_command_are_verified_from_it(tmp_path, capsys):
@@ -328,6 +358,7 @@ def test_what_nobody_has_checked_about_a_learner_is_said_beside_every_certificat
 
 def test_any_day_will_do_but_it_must_be_a_day(kept, capsys):
     edit(kept / "privacy.json", lambda content: content["certificate"]["terms"].update(date="2001-01-01"))
+    edit(kept / "privacy.json", lambda content: reworded(content["certificate"]))
     relist(kept)
     assert verdict(capsys, kept)[0] == 0
     edit(kept / "privacy.json", lambda content: content["certificate"]["terms"].update(date="soon"))

@@ -84,7 +84,6 @@ def bearer(credential: str) -> dict[str, str]:
 
 @pytest.fixture
 def house(monkeypatch):
-    monkeypatch.setattr("tacit.service.issuer.read_design", FakeDesign.from_dict)
     monkeypatch.setattr(contract, "read_design", FakeDesign.from_dict)
     with fast_directory() as folder:
         made = House(Path(folder))
@@ -259,5 +258,5 @@ def test_an_issuer_of_another_study_or_without_a_key_is_refused(house):
     with pytest.raises(InvalidInput, match="another study"):
         open_issuer(house.config)
     (house.place / "design.json").unlink()
-    with pytest.raises(InvalidInput, match="readable design"):
+    with pytest.raises(InvalidInput, match="readable file"):
         open_issuer(house.config)

@@ -80,7 +80,7 @@ def test_a_quarantined_stage_that_is_given_up_leaves_later_totals_right(mechanis
         assert replayed(study) > 8
 
 
-@pytest.mark.parametrize("learner", ["sdp-bucb", "dp-pg:clip=1.0", "dp-ppo"])
+@pytest.mark.parametrize("learner", ["bucb", "dp-pg:clip=1.0", "dp-ppo"])
 def test_other_central_learners_run_over_files(learner):
     """Single batches and gradients, with several questions about the same people where there are epochs."""
     with fast_directory() as place:

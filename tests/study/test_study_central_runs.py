@@ -117,7 +117,7 @@ STUDIES = {
     "ucbvi": (lambda: totals_study(None), 16_000),
     "ucbvi, five reports": (lambda: totals_study(None, reports=5), 16_000),
     "ucbvi, batched": (lambda: totals_study("batched"), 16_000),
-    "sdp-bucb": (lambda: batch_study("sdp-bucb"), 20_000),
+    "bucb": (lambda: batch_study("bucb"), 20_000),
     "sdp-pe-plus": (lambda: batch_study("sdp-pe-plus"), 20_000),
     "dp-pg": (lambda: gradient_study(1), 20_000),
     "dp-pg, two epochs": (lambda: gradient_study(2), 20_000),

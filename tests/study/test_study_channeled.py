@@ -71,7 +71,7 @@ def staged_learner(name, basis, *, episodes):
 
 def study(name):
     """A learner and the channels of its stages."""
-    if name == "sdp-bucb":
+    if name == "bucb":
         basis = shuffle_basis()
         learner, stages = staged_learner(name, basis, episodes=20_000)
     elif name == "ucbvi":
@@ -88,7 +88,7 @@ def value_of(policy):
     return float(ENVIRONMENT.rho @ evaluate_stochastic(P, r, policy.probabilities(ENVIRONMENT.num_actions))[0])
 
 
-@pytest.mark.parametrize(("name", "episodes"), [("sdp-bucb", 20_000), ("ucbvi", 40_000), ("ldp-obi", 4000)])
+@pytest.mark.parametrize(("name", "episodes"), [("bucb", 20_000), ("ucbvi", 40_000), ("ldp-obi", 4000)])
 def test_a_simulated_study_learns(name, episodes):
     """A fixed seed; a tenth of the way from the uniform policy to the best one, at the very least."""
     learner, privatizer = study(name)

@@ -106,7 +106,7 @@ WRONG = {
     "gradients over a support": ({"support": RIVER, "learner": "dp-pg", "trust": "central"}, NotSupported, "bucb"),
     "valid bands": ({"sees": SEES, "constants": "valid", "trust": "central"}, NotSupported, "Markov"),
     "valid bands over a support": ({"support": RIVER, "constants": "valid"}, NotSupported, "declared support"),
-    "tested pooling": ({"support": RIVER, "learner": "bucb:pooled=tested"}, NotSupported, "declared support"),
+    "plain pooling": ({"support": RIVER, "learner": "bucb:pooled=true"}, InvalidInput, "went with version 0.9"),
     "loss budget": (
         {"support": RIVER, "baseline": "uniform", "loss_budget": 0.1, "trust": "central"}, NotSupported, "declared",
     ),

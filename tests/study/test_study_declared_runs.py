@@ -55,7 +55,7 @@ PRODUCTS = [
     ("central", {"support": RIVER}, {"reports_per_person": 2}),
     ("central", {"support": RIVER, "sees": SEES}, {"ladder": (8, 10)}),
     ("shuffle", {"support": RIVER, "sees": SEES}, {"reports_per_person": 2, "ladder": (8, 10)}),
-    ("shuffle", {"support": RIVER}, {"honest_fraction": 0.75, "learner": "bucb:pooled=true"}),
+    ("shuffle", {"support": RIVER}, {"honest_fraction": 0.75, "learner": "bucb:share_across_steps=true"}),
 ]
 
 

@@ -107,7 +107,7 @@ REFUSED = {
     "gradients under local trust": ({"learner": "dp-pg", "trust": "local"}, "run under trust central"),
     "batches under local trust": ({"learner": "bucb", "trust": "local"}, "central or shuffle, not local"),
     "policies shared by more and more people": (
-        {"learner": "psrl:replan=rarely", "trust": "local", "target": 1, "least": 1},
+        {"learner": "psrl:replan=geometric", "trust": "local", "target": 1, "least": 1},
         "does not take 1 people at a time",
     ),
     "more needed than wanted": ({"least": 61}, "least must be at most"),

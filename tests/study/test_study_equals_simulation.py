@@ -28,7 +28,7 @@ from tacit.study.study import Study
 WORLD = "riverswim:states=3,horizon=3"
 SIZES = {"states": 3, "actions": 2, "horizon": 3, "epsilon": 2.0, "delta": 1e-6, "stages": 3, "target": 24}
 CASES = [
-    ("sdp-bucb", "shuffle"),
+    ("bucb", "shuffle"),
     ("ucbvi", "central"),
     ("sdp-pe-plus", "central"),
     ("psrl", "local"),
@@ -45,9 +45,9 @@ DECLARED = {
 
 RETURNS = {"epsilon": 2.0, "delta": 0.0, "stages": 3, "target": 50}
 OTHERS = [
-    ("ucbvi:staged=false", "central", "both"),
+    ("ucbvi:time_homogeneous=true", "central", "both"),
     ("psrl", "local", "both"),
-    ("psrl:staged=false", "local", "support"),
+    ("psrl:time_homogeneous=true", "local", "support"),
     ("ucbvi", "shuffle", "support"),
     ("sdp-pe-plus", "central", "support"),
 ]
@@ -155,7 +155,7 @@ def test_a_study_plans_what_a_simulation_plans(learner, trust):
     ],
 )
 def test_a_study_with_declarations_plans_what_a_simulation_plans(pooled, trust, declared):
-    declared_as_seen(f"bucb:pooled={pooled}", trust, declared)
+    declared_as_seen(f"bucb:share_across_steps={pooled}", trust, declared)
 
 
 @pytest.mark.parametrize(

@@ -366,9 +366,7 @@ class Poisoned(type(counts())):
 
 
 @pytest.mark.statistical
-@pytest.mark.parametrize(
-    ("learner", "trust"), [("sdp-bucb", "shuffle"), ("sdp-pe-plus", "central"), ("ucbvi", "central")]
-)
+@pytest.mark.parametrize(("learner", "trust"), [("bucb", "shuffle"), ("sdp-pe-plus", "central"), ("ucbvi", "central")])
 def test_flow_of_real_channels_has_the_stated_variance(learner, trust):
     """What arrives minus what leaves, over its stated deviation, has mean 0 and variance 1; 5 deviations of each.
 

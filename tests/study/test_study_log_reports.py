@@ -19,7 +19,7 @@ from tacit.study.record import export_policy
 from tacit.study.study import Study
 from tacit.study.wire import Report
 
-LEARNERS = {"central": "ucbvi", "shuffle": "sdp-bucb", "local": "ucbvi"}
+LEARNERS = {"central": "ucbvi", "shuffle": "bucb", "local": "ucbvi"}
 STATES, ACTIONS, H, PEOPLE = ("Qwell", "Qsick"), ("Qwait", "Qpill"), 3, 20
 
 

@@ -43,7 +43,7 @@ from tacit.study.wire import ReleasePayload, Report
 
 ROOT = Path(__file__).parents[2]
 KINDS = {
-    "shuffle batches": {"learner": "sdp-bucb", "trust": "shuffle"},
+    "shuffle batches": {"learner": "bucb", "trust": "shuffle"},
     "shuffle totals": {"learner": "ucbvi", "trust": "shuffle"},
     "subset": {"learner": "psrl", "trust": "local", "mechanism": "subset"},
     "oue": {"learner": "psrl", "trust": "local", "mechanism": "oue"},
@@ -52,7 +52,7 @@ KINDS = {
     "gaussian": {"learner": "psrl", "trust": "local", "mechanism": "gaussian"},
     "factorization": {"learner": "ucbvi", "trust": "central", "mechanism": "factorization"},
     "batched": {"learner": "ucbvi", "trust": "central", "mechanism": "batched"},
-    "central batches": {"learner": "sdp-bucb", "trust": "central"},
+    "central batches": {"learner": "bucb", "trust": "central"},
     "gradient": {"learner": "dp-ppo:epochs=2", "trust": "central"},
     "returns": {"learner": "fair-lots", "trust": "local", "states": 1, "horizon": 1},
 }
@@ -440,8 +440,8 @@ def test_the_certificate_is_valid_and_says_which_noise_protected(kind, place):
     found = rehearsal.certificate()
     assert found.terms.noise == "simulation"
     jsonschema.validate(json.loads(json.dumps(found.to_dict())), certificate_schema())
-    assert "would" in found.render()
-    assert "would" not in collector.certificate().render()
+    assert "would" in found.describe()
+    assert "would" not in collector.certificate().describe()
 
 
 # a public ladder of sizes

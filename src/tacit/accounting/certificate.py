@@ -8,21 +8,25 @@ which noise, and what is left if the parties that must not work together do so.
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import lru_cache
+from html import escape
+from textwrap import fill
 from typing import Any, Final, Literal, TypeAlias, get_args
 
+from tacit._version import __version__
 from tacit.accounting.claims import PrivacyClaim
 from tacit.accounting.composition import Method, delta_of, epsilon_of, method_of
 from tacit.accounting.events import Events, event_from_dict
 from tacit.accounting.families import CertifiedFamily
-from tacit.accounting.knowledge import UNSEALED, collusion
+from tacit.accounting.knowledge import Coalition, coalition_table, collusion
 from tacit.accounting.provenance import unchecked
 from tacit.accounting.terms import Terms
 from tacit.accounting.wording import SIMULATION, WEAK, judge, odds, shown_up
 from tacit.errors import require, require_real
-from tacit.notebook import block, facts
+from tacit.notebook import block
 
 __all__ = [
     "CURVE_DELTAS",
@@ -42,6 +46,11 @@ CURVE_DELTAS: Final = (0.0, 1e-12, 1e-10, 1e-8, 1e-7, 1e-6, 1e-5, 1e-4, 1e-3)
 
 FOLLOWING: Final = ("holds", "verdict", "collusion", "release", "statement", "warnings")
 """Entries of the JSON that follow from the others."""
+LEFT_OUT: Final = ("others", "unchecked", "coalitions")
+"""Entries of the JSON that are left out where they are empty."""
+WIDTH: Final = 118
+"""Of the text, in characters."""
+NAME: Final = 11
 
 FIRST_ENTRIES: Final = (
     *("claim", "epsilon", "delta", "curve", "method", "families", "calibration", "printed", "local_epsilon"),
@@ -98,6 +107,8 @@ class Certificate:
     """What people in stages of other kinds are exposed to, where that is more at some delta: the curve covers it."""
     unchecked: tuple[str, ...] = ()
     """Other packages that noise or events are from, whose conformance had not passed where this was written."""
+    coalitions: tuple[Coalition, ...] = ()
+    """Studies: what one person is left with against every party, and against parties that collude."""
 
     def under(self, terms: Terms, by: object = None) -> Certificate:
         """The same certificate with its terms, and with the packages of the privatizer that it is about."""
@@ -119,11 +130,6 @@ class Certificate:
         found = [*(f"Noise or events by {package}, not checked by tacit." for package in self.unchecked), *found]
         weak = self.claim.trust != "none" and self.claim.epsilon > WEAK
         return (*([f"Epsilon {self.claim.epsilon:g} is weak: {odds(self.claim.epsilon)}."] if weak else []), *found)
-
-    @property
-    def statement(self) -> str:
-        """The whole certificate in plain sentences; a simulation's says at once that it would hold if."""
-        return " ".join([self.words, *self.warnings])
 
     @property
     def holds(self) -> bool:
@@ -148,15 +154,69 @@ class Certificate:
         return sentence if printed == claimed else f"{judge('The claim', *claimed)} {sentence}"
 
     @property
-    def words(self) -> str:
-        """The certificate in plain sentences: what is promised, whether it is true, what collusion costs."""
-        simulated = self.terms is not None and not self.release and self.claim.trust != "none"
-        return f"{SIMULATION + ' ' if simulated else ''}{self.claim.describe()} {self.verdict} {self.collusion}"
-
-    @property
     def collusion(self) -> str:
         """What is left if the parties that the claim keeps apart work together."""
         return collusion(self.claim.trust, self.local_epsilon)
+
+    @property
+    def simulated(self) -> bool:
+        """Whether this is about seeded noise, which protects no person."""
+        return self.terms is not None and not self.release and self.claim.trust != "none"
+
+    @property
+    def facts(self) -> tuple[tuple[str, str], ...]:
+        """(name, sentences) for people: the promise, to whom, by whose honesty, what breaks it, what was checked."""
+        claim, terms = self.claim, self.terms
+        rows = [("promise", claim.promise)]
+        if terms is not None and claim.trust != "none":
+            rows.append(("protected", terms.protected()))
+        rows += [("trusted", f"{claim.trusted}."), ("broken by", self.collusion)]
+        again = "" if terms is None else f" To derive it again: {terms.verifier}."
+        rows.append(("checked", f"{self.verdict}{again}"))
+        return (*rows, *(("warning", warning) for warning in self.warnings))
+
+    @property
+    def technical(self) -> tuple[tuple[str, str], ...]:
+        """(name, words) for experts: everything that the accountant was given, and its answer at other deltas."""
+        claim = self.claim
+        stated = f"{claim.notion}: epsilon {claim.epsilon:g}, delta {claim.delta:g}; unit {claim.unit.describe()}"
+        finite = [f"{shown_up(epsilon)} at {delta:g}" for delta, epsilon in self.curve if math.isfinite(epsilon)]
+        infinite = [f"{delta:g}" for delta, epsilon in self.curve if math.isinf(epsilon)]
+        curve = [*finite, *([f"none at {' or '.join(infinite)}"] if infinite else [])]
+        noises = dict.fromkeys(family.noise for family in self.families)
+        moved = (
+            f"{family.name} {family.std:.5g} (L1 {family.l1:.5g}, L2 {family.l2:.5g}, {family.differing} counters)"
+            for family in self.families
+        )
+        rows = [
+            ("notion", f"{stated}; {claim.neighbours}; output {claim.output}"),
+            ("certified", f"epsilon {shown_up(self.epsilon)} at delta {self.delta:g}, by {self.method}"),
+            ("epsilon", ", ".join(curve)),
+            ("noise", f"{', '.join(noises)}, {self.calibration}; standard deviation: {', '.join(moved)}"),
+        ]
+        return (*(rows if noises else rows[:-1]), *(() if self.terms is None else self.terms.lines()))
+
+    def describe(self) -> str:
+        """The certificate as a text: the facts for people first, technical terms below a line."""
+        head = SIMULATION if self.simulated else "PRIVACY CERTIFICATE"
+        table = coalition_table(self.coalitions, NAME)
+        return "\n".join([_row("", head), *(_row(*row) for row in self.facts), *table, "-" * NAME,
+                          *(_row(*row) for row in self.technical if row[1])])  # fmt: skip
+
+    def render(self) -> str:
+        """The text, under its name of version 0.8."""
+        warnings.warn("render() is called describe() now; the old name goes with 0.10", DeprecationWarning, 2)
+        return self.describe()
+
+    @property
+    def statement(self) -> str:
+        """The text, as it stands in the JSON."""
+        return self.describe()
+
+    @property
+    def words(self) -> str:
+        """The facts for people as one paragraph."""
+        return " ".join([*([SIMULATION] if self.simulated else []), *(words for _, words in self.facts)])
 
     def to_dict(self) -> dict[str, object]:
         """The certificate as JSON-ready values; infinity is written "inf"."""
@@ -180,13 +240,14 @@ class Certificate:
             "terms": None if self.terms is None else self.terms.to_dict(),
             **({"others": [_events_to_plain(other) for other in self.others]} if self.others else {}),
             **({"unchecked": list(self.unchecked)} if self.unchecked else {}),
+            **({"coalitions": [one.to_dict() for one in self.coalitions]} if self.coalitions else {}),
         }
 
     @classmethod
     def from_dict(cls, plain: Mapping[str, Any]) -> Certificate:
         """The certificate that `to_dict` wrote; what it says in words must follow from its numbers."""
         known = (set(FIRST_ENTRIES), {*cls.__dataclass_fields__, *FOLLOWING})
-        given = set(plain) if set(plain) == known[0] else {*plain, "others", "unchecked"}
+        given = set(plain) if set(plain) == known[0] else {*plain, *LEFT_OUT}
         require(given in known, f"a certificate has the entries {', '.join(sorted(known[1]))}", sorted(plain))
         events, terms = plain.get("events"), plain.get("terms")
         known_names = get_args(Calibration)
@@ -207,13 +268,12 @@ class Certificate:
             others=tuple(_events_from_plain(other) for other in plain.get("others", ())),
             terms=None if terms is None else Terms.from_dict(terms),
             unchecked=tuple(str(package) for package in plain.get("unchecked", ())),
+            coalitions=tuple(Coalition.from_dict(one) for one in plain.get("coalitions", ())),
         )
         follows = found.to_dict()
-        # Certificates up to 0.8.0 say less about collusion.
-        line = found.collusion
-        before: dict[str, Any] = {**follows, "collusion": line.partition(UNSEALED)[0]}
-        before["statement"] = found.statement.replace(line, str(before["collusion"]))
-        said = all(plain[name] in (follows[name], before[name]) for name in FOLLOWING if name in plain)
+        # The words of other versions are derived anew.
+        names = ("holds", "release") if in_other_words(plain) else FOLLOWING
+        said = all(plain[name] == follows[name] for name in names if name in plain)
         require(said, "a certificate's words must follow from its numbers", given="other words")
         return found
 
@@ -232,48 +292,17 @@ class Certificate:
             local_epsilon=self.local_epsilon,
             others=self.others,
         ).resting_on(self.unchecked)
+        found = replace(found, coalitions=self.coalitions)
         return found if self.terms is None else found.under(self.terms)
 
     def _repr_html_(self) -> str:
-        claim = self.claim
-        rows = [
-            ("claim", f"{claim.notion}: epsilon {shown_up(claim.epsilon)}, delta {claim.delta:g}", False),
-            ("unit", f"{claim.unit.describe()}, {claim.neighbours}", False),
-            ("certified", f"epsilon {shown_up(self.epsilon)} at delta {self.delta:g} ({self.method})", False),
-            ("verdict", self.verdict, False),
-            ("collusion", self.collusion, False),
-            *(("warning", warning, False) for warning in self.warnings),
-        ]
-        simulated = self.terms is not None and not self.release and claim.trust != "none"
-        return block("privacy certificate" + (f": {SIMULATION}" if simulated else ""), facts(rows))
+        return block("", f'<pre style="color:inherit;background:transparent">{escape(self.describe())}</pre>')
 
-    def render(self) -> str:
-        """The certificate as a plain text table."""
-        claim = self.claim
-        stated = f"epsilon {shown_up(claim.epsilon)}, delta {claim.delta:g}"
-        unit = f"unit {claim.unit.describe()}, {claim.neighbours}"
-        lines = [
-            f"claim        {claim.notion}: {stated} ({unit})",
-            f"certified    epsilon {shown_up(self.epsilon)} at delta {self.delta:g} ({self.method})",
-            f"calibration  {self.calibration}",
-            f"verdict      {self.verdict}",
-            f"collusion    {self.collusion}",
-            "curve        " + "  ".join(f"{delta:g}: {shown_up(epsilon)}" for delta, epsilon in self.curve),
-        ]
-        if self.terms is not None:
-            simulated = not self.release and claim.trust != "none"
-            lines = [*([SIMULATION] if simulated else []), *lines, *self.terms.lines()]
-        lines += [f"WARNING      {warning}" for warning in self.warnings]
-        if self.families:
-            width = max(len("family"), *(len(family.name) for family in self.families))
-            kind = max(len("noise"), *(len(family.noise) for family in self.families))
-            lines.append(f"{'family':<{width}}  {'L1':>8}  {'L2':>8}  {'differing':>9}  {'noise':<{kind}}  {'std':>10}")
-            lines.extend(
-                f"{family.name:<{width}}  {family.l1:>8.5g}  {family.l2:>8.5g}  {family.differing:>9}  "
-                f"{family.noise:<{kind}}  {family.std:>10.5g}"
-                for family in self.families
-            )
-        return "\n".join(lines)
+
+def in_other_words(plain: Mapping[str, Any]) -> bool:
+    """Whether the JSON of a certificate was written by another version, or, up to 0.8.0, in one paragraph."""
+    version = (plain.get("terms") or {}).get("version", __version__)
+    return version != __version__ or "\n" not in str(plain.get("statement", ""))
 
 
 def certify(
@@ -373,6 +402,12 @@ def _printed_from_plain(plain: Mapping[str, Any]) -> PrintedGuarantee:
     )
     require(plain["true"] is found.true, "a certificate's words must follow from its numbers", given="other words")
     return found
+
+
+def _row(name: str, words: str) -> str:
+    """A line of the text, and what does not fit below it."""
+    start = f"{name:<{NAME}}" if name else ""
+    return fill(words, WIDTH, initial_indent=start, subsequent_indent=" " * len(start), break_on_hyphens=False)
 
 
 def _plain(epsilon: float) -> float | str:

@@ -82,7 +82,7 @@ NOTIONS: Final[Mapping[Output, Notion]] = {
 """What a guarantee is called, by what the adversary sees."""
 
 _SEEN: Final[Mapping[Output, str]] = {
-    "other-users-actions": "what everybody else is advised to do",
+    "other-users-actions": "what all other people are advised to do",
     "final-policy": "the policy published in the end",
     "published-sums": "the sums published in the end",
     "shuffled-transcript": "all shuffled messages of all batches",
@@ -90,9 +90,10 @@ _SEEN: Final[Mapping[Output, str]] = {
 }
 
 _TRUSTED: Final[Mapping[Trust, str]] = {
-    "central": "the curator, who sees all data, is trusted",
-    "shuffle": "the shuffler is trusted, the learner is not",
-    "local": "nobody but the user's own device is trusted",
+    "none": "no party: all of them see the data",
+    "central": "the curator, who sees all data",
+    "shuffle": "the shuffler, but not the learner",
+    "local": "only a person's own device",
 }
 
 # Which outputs are computed from which: a guarantee for the key covers everything in the value.
@@ -242,21 +243,30 @@ class PrivacyClaim:
         """Whether the claim leaves no failure probability (delta = 0)."""
         return self.delta == 0.0
 
-    def describe(self) -> str:
-        """One plain sentence for whoever answers for other people's data.
-
-        >>> no_privacy().describe()
-        'Nothing is protected: whoever runs this sees the data as they are.'
-        """
+    @property
+    def promise(self) -> str:
+        """What is promised, in one plain sentence."""
         if self.trust == "none":
-            return "Nothing is protected: whoever runs this sees the data as they are."
-        unit = self.unit.describe()
-        change = "replacing" if self.neighbours == "replace-one" else "leaving out"
+            return "Nothing is protected: every party that runs this sees the data as they are."
+        change = f"{'replacing' if self.neighbours == 'replace-one' else 'leaving out'} {self.unit.describe()}"
         failure = "" if self.pure else f", except with probability {self.delta:g}"
         return (
-            f"Whoever sees {_SEEN[self.output]} {learned(self.epsilon)} when {change} {unit}: {odds(self.epsilon)}"
-            f"{failure} ({self.notion}; {_TRUSTED[self.trust]})."
+            f"A party that sees {_SEEN[self.output]} {learned(self.epsilon)} when {change}: "
+            f"{odds(self.epsilon)}{failure} ({self.notion})."
         )
+
+    @property
+    def trusted(self) -> str:
+        """Which party has to keep to the protocol."""
+        return _TRUSTED[self.trust]
+
+    def describe(self) -> str:
+        """What is promised and who is trusted, for a person who answers for other people's data.
+
+        >>> no_privacy().describe()
+        'Nothing is protected: every party that runs this sees the data as they are.'
+        """
+        return self.promise if self.trust == "none" else f"{self.promise[:-2]}; trusted: {self.trusted})."
 
     def implies(self, other: PrivacyClaim) -> bool:
         """Whether whoever has this guarantee has `other`, too.

@@ -19,13 +19,15 @@ K3  A cell is "grade: words". Grades are compared with what was recorded.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from itertools import combinations
 from typing import Any, Final, Literal, TypeAlias, get_args
 
 from tacit.accounting.composition import epsilon_of
-from tacit.errors import NotSupported, UnknownName
+from tacit.accounting.events import Events
+from tacit.accounting.wording import shown_up
+from tacit.errors import NotSupported, UnknownName, require
 from tacit.types import Trust
 
 Party: TypeAlias = Literal["learner", "shuffler", "mixer", "issuer", "device", "operator", "network"]
@@ -46,9 +48,6 @@ KINDS: Final[Mapping[Kind, tuple[Trust, Sealing]]] = {
     "mixed": ("shuffle", "mixed"),
 }
 """The combinations that exist."""
-UNSEALED: Final = " Where messages are not sealed, "
-"""What follows in the line about collusion was not said by certificates up to 0.8.0."""
-
 NOT: Final = "none: -"
 UNMIXED: Final[Mapping[Kind, str]] = {"central": NOT, "local": NOT, "plain": NOT, "sealed": NOT}
 
@@ -254,9 +253,9 @@ def collusion(trust: Trust, local_epsilon: float | None) -> str:
     'If learner and shuffler collude, nothing is protected: there is no local floor'
     """
     if trust == "none":
-        return "Collusion changes nothing: everybody sees the data already."
+        return "Collusion changes nothing: all parties see the data already."
     if trust == "local":
-        return "Collusion changes nothing: nobody but the user's own device ever sees the data."
+        return "Collusion changes nothing: only a person's own device ever sees the data."
     if trust == "central":
         return "The curator sees everything: if the curator is dishonest, nothing is protected."
     left = "nothing is protected: there is no local floor."
@@ -268,9 +267,108 @@ def collusion(trust: Trust, local_epsilon: float | None) -> str:
         for found in (breaches("sealed", active=False), breaches("plain", active=False), breaches("sealed"))
     )
     return (
-        f"If {sealed} collude, {left}{UNSEALED}the {plain} alone is enough; a dishonest {lying} can leave a person "
-        "with the noise of one device."
+        f"If {sealed} collude, {left} Where messages are not sealed, the {plain} alone is enough; a dishonest {lying} "
+        "can leave a person with the noise of one device."
     )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Coalition:
+    """Parties that put together what they see, and the epsilon of one person that is left, by kind of sealing."""
+
+    parties: tuple[str, ...]
+    left: Mapping[str, tuple[float, float]]
+    """By kind (a key of `KINDS`): if they keep to the protocol, and if they also make up or replace reports."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """JSON-ready values; infinity is written "inf"."""
+        plain = {kind: ["inf" if math.isinf(one) else one for one in pair] for kind, pair in self.left.items()}
+        return {"parties": list(self.parties), "left": plain}
+
+    @classmethod
+    def from_dict(cls, plain: Mapping[str, Any]) -> Coalition:
+        """The coalition that `to_dict` wrote."""
+        known = set(plain) == {"parties", "left"} and set(plain["parties"]) <= set(PARTIES)
+        require(known and set(plain["left"]) <= set(KINDS), "a coalition has known parties and kinds", sorted(plain))
+        return cls(
+            parties=tuple(plain["parties"]),
+            left={kind: (float(first), float(second)) for kind, (first, second) in plain["left"].items()},
+        )
+
+
+def coalitions(
+    channels: Sequence[Any], exposure: Callable[[Sequence[Any]], Events], epsilon: float
+) -> tuple[Coalition, ...]:
+    """What one person of a study is left with against every party, and against those who can break the claim.
+
+    `exposure` gives the events of a person over all stages, `epsilon` is what they cost. People report with tokens of
+    an issuer. A party that sees nothing of a kind of study is left out of it.
+    """
+    trust = channels[0].TRUST
+    kinds = [kind for kind, (found, _) in KINDS.items() if found == trust]
+    known: dict[Reach, float] = {"release": epsilon, "data": math.inf}
+
+    def left(some: tuple[Party, ...], kind: Kind, active: bool) -> float:
+        found = reach(some, kind, active=active)
+        if trust != "shuffle":
+            found = "data" if found == "data" else "release"  # noise of others changes nothing
+        if found not in known:
+            known[found] = _epsilon(channels, found, 1, exposure)
+        return known[found]
+
+    together = {some for kind in kinds for some in breaches(kind, active=False) if len(some) > 1}
+    asked: list[tuple[Party, ...]] = [
+        ("learner",),
+        ("shuffler",),
+        ("mixer",),
+        ("issuer",),
+        ("device",),
+        *sorted(together, key=len),
+    ]
+    found = []
+    for some in asked:
+        there = [kind for kind in kinds if not any(kind in WITHOUT.get(party, ()) for party in some)]
+        pairs: dict[str, tuple[float, float]] = {
+            kind: (left(some, kind, False), left(some, kind, True)) for kind in there
+        }
+        found += [Coalition(parties=some, left=pairs)] if pairs else []
+    return tuple(found)
+
+
+SHOWN: Final[Mapping[str, str]] = {"central": "", "local": "", "plain": "not sealed", "sealed": "sealed",
+                                   "mixed": "sealed and mixed"}  # fmt: skip
+
+
+def coalition_table(rows: Sequence[Coalition], margin: int) -> list[str]:
+    """The coalitions as lines of a text; parties that are left with the same share a line."""
+    alike: dict[tuple[str, ...], list[str]] = {}
+    kinds = list(dict.fromkeys(kind for row in rows for kind in row.left))
+    for row in rows:
+        cells = tuple(_cell(row.left.get(kind)) for kind in kinds)
+        names = NAMES | ({} if "plain" in kinds else {"shuffler": "curator" if "central" in kinds else "collector"})
+        alike.setdefault(cells, []).append(" and ".join(names.get(party, party) for party in row.parties))
+    if not alike:
+        return []
+    table = [("epsilon of one person left against", *(SHOWN[kind] for kind in kinds))]
+    table += [(", or ".join(who), *cells) for cells, who in alike.items()]
+    widths = [max(len(line[i]) for line in table) + 2 for i in range(len(table[0]))]
+    lines = ["".join(f"{cell:<{width}}" for cell, width in zip(line, widths, strict=True)) for line in table]
+    lines = [f"{'' if i else 'collusion':<{margin}}{line}".rstrip() for i, line in enumerate(lines)]
+    lied = any(first != second for row in rows for first, second in row.left.values())
+    return [*lines, *([f"{'':<{margin}}in brackets: if they also make up or replace reports"] if lied else [])]
+
+
+NAMES: Final = {"device": "another participant"}
+"""Parties by other names, in texts."""
+WITHOUT: Final[Mapping[str, frozenset[str]]] = {"mixer": frozenset(KINDS) - {"mixed"}, "issuer": frozenset(("plain",))}
+"""Parties, and the kinds of studies that do not have them: files that are handed over have no issuer."""
+
+
+def _cell(pair: tuple[float, float] | None) -> str:
+    if pair is None:
+        return "-"
+    first, second = ("no protection" if math.isinf(one) else shown_up(one) for one in pair)
+    return first if first == second else f"{first} ({second})"
 
 
 def remaining(
@@ -291,17 +389,19 @@ def remaining(
         return math.inf
     if channel.TRUST != "shuffle":
         return epsilon_of(channel.events(), channel.claim.delta)
-    honest = {"release": channel.honest, "rest": max(channel.honest - devices, 1), "message": 1}[found]
-    return _epsilon(channel, honest)
+    return _epsilon([channel], found, devices, lambda one: one[0].events())
 
 
-def _epsilon(channel: Any, honest: int) -> float:
-    """The epsilon of a stage of shuffle trust with the noise of so many devices."""
-    up_to = channel.claim.epsilon
+def _epsilon(channels: Sequence[Any], found: Reach, devices: int, exposure: Callable[[Sequence[Any]], Events]) -> float:
+    """What stages of shuffle trust cost with the noise of the devices that do not take part in a coalition."""
+    claim = channels[0].claim
+    up_to = claim.epsilon
     while up_to < 500.0:  # extra blocks are priced for epsilons up to the claim's, which may be exceeded here
-        claimed = replace(channel.claim, epsilon=up_to)
-        found = epsilon_of(replace(channel, honest=honest, claim=claimed).events(), claimed.delta)
-        if found <= up_to:
-            return found
+        claimed = replace(claim, epsilon=up_to)
+        noise = [{"release": one.honest, "rest": max(one.honest - devices, 1), "message": 1}[found] for one in channels]
+        changed = [replace(one, honest=n, claim=claimed) for one, n in zip(channels, noise, strict=True)]
+        epsilon = epsilon_of(exposure(changed), claimed.delta)
+        if epsilon <= up_to:
+            return epsilon
         up_to *= 1.5
     return math.inf

@@ -9,9 +9,10 @@ from collections.abc import Mapping
 from dataclasses import fields
 from typing import Any, Final, get_args
 
-from tacit.accounting.certificate import Calibration
+from tacit.accounting.certificate import LEFT_OUT, Calibration
 from tacit.accounting.claims import OUTPUTS, Neighbours
 from tacit.accounting.families import CertifiedFamily
+from tacit.accounting.knowledge import KINDS, PARTIES
 from tacit.accounting.terms import UNIT, Terms
 
 Schema = Mapping[str, Any]
@@ -38,6 +39,8 @@ def certificate_schema() -> dict[str, Any]:
     }
     event = {"type": "object", "properties": {"event": TEXT}, "required": ["event"]}
     exposure = _list({"type": "array", "prefixItems": [event, {"type": "integer", "minimum": 0}], **PAIR})
+    pair = {"type": "array", "prefixItems": [EPSILON, EPSILON], **PAIR}
+    left = {"type": "object", "propertyNames": {"enum": list(KINDS)}, "additionalProperties": pair}
     entries: dict[str, Schema] = {
         "claim": {**_closed({**claim, "allow_large_delta": {"enum": [True]}}), "required": list(claim)},
         "epsilon": _meaning("What the accountant certifies at the claim's delta.", EPSILON),
@@ -52,7 +55,7 @@ def certificate_schema() -> dict[str, Any]:
         "verdict": TEXT,
         "collusion": TEXT,
         "release": _meaning("False: a simulation, which protects nobody.", {"type": "boolean"}),
-        "statement": _meaning("Everything in words.", TEXT),
+        "statement": _meaning("Everything as a text for people.", TEXT),
         "warnings": _list(TEXT),
         "events": _meaning(
             "What one unit is exposed to, (event, count) each: mechanism and parameters from which epsilon follows.",
@@ -63,6 +66,11 @@ def certificate_schema() -> dict[str, Any]:
             "Left out if there are none: what people in stages of other kinds are exposed to; the curve covers it.",
             _list(exposure),
         ),
+        "coalitions": _meaning(
+            "Studies: parties, and the epsilon of one person that is left against them by kind of sealing: if they "
+            "keep to the protocol, and if they also make up or replace reports.",
+            _list(_closed({"parties": _list({"enum": list(PARTIES)}), "left": left})),
+        ),
         "unchecked": _meaning("Left out if there are none: packages of noise or events, not checked.", _list(TEXT)),
     }
     whole = _closed({name: dict(entry) for name, entry in entries.items()})
@@ -70,7 +78,7 @@ def certificate_schema() -> dict[str, Any]:
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": "tacit certificate",
         **whole,
-        "required": [name for name in whole["required"] if name not in ("others", "unchecked")],
+        "required": [name for name in whole["required"] if name not in LEFT_OUT],
     }
 
 

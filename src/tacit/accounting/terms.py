@@ -51,6 +51,9 @@ class Setting:
         ends = getattr(self.privatizer, "ends", None)
         if ends is not None:
             return tuple(sorted({stop - start for start, stop in pairwise((0, *ends))})), len(ends)
+        stages = [] if getattr(self.privatizer, "repeated", True) else self.privatizer.channels
+        if stages:
+            return tuple(sorted({stage.target for stage in stages})), len(stages)
         count = self.episodes // self.users_per_batch
         return (self.users_per_batch,) if count else (), count
 
@@ -95,12 +98,12 @@ def _public(setting: Setting) -> dict[str, str]:
     told = getattr(setting.privatizer, "public_losses", None)
     layered = hasattr(setting.privatizer.shape, "pairs")
     sizes = setting.batches[0]
-    listed = f"{', '.join(map(str, sizes[:4]))}{', ...' if sizes[4:] else ''} users"
+    listed = f"{', '.join(map(str, sizes[:4]))}{', ...' if sizes[4:] else ''} users" if sizes else "as planned"
     shown = "one user each" if sizes == (1,) else listed
     known = getattr(setting.privatizer, "known_transitions", False)
     return {
         **({"transitions": "public: known beforehand, nothing is counted"} if known else {}),
-        "losses": {None: "none are released", False: "private", True: "public: declared to be nobody's data"}[told],
+        **({} if told is None else {"losses": "public: declared to be nobody's data" if told else "private"}),
         "batch sizes": f"public: {shown}, fixed before the first of them comes",
         "first states": "public: the world has one first state" if layered else "private: part of the trajectory",
     }
@@ -108,6 +111,18 @@ def _public(setting: Setting) -> dict[str, str]:
 
 def _honest(setting: Setting) -> float | None:
     return float(setting.privatizer.honest_fraction) if setting.claim.trust == "shuffle" else None
+
+
+def _devices(setting: Setting) -> dict[str, int] | None:
+    """Of the stage that counts on the fewest devices: how many, of at least and at most how many reports."""
+    if setting.claim.trust != "shuffle":
+        return None
+    stages = [one for one in getattr(setting.privatizer, "channels", ()) if hasattr(one, "honest")]
+    counted = [(int(one.honest), int(one.least), int(one.target)) for one in stages]
+    sizes = setting.batches[0] or (setting.users_per_batch,)
+    share = float(setting.privatizer.honest_fraction)
+    honest, least, most = min(counted or [(int(share * users), users, users) for users in sizes])
+    return {"honest": honest, "min": least, "max": most}
 
 
 def _unit(setting: Setting) -> dict[str, Any]:
@@ -160,6 +175,17 @@ class Terms:
         _honest,
         {"type": ["number", "null"], "exclusiveMinimum": 0, "maximum": 1},
     )
+    noise_devices: Mapping[str, int] | None = term(
+        "Trust shuffle: how many devices of a batch have to add their noise ('honest'), of how many reports a batch "
+        "has at least ('min') and at most ('max'). Null: the guarantee needs no other person's noise.",
+        _devices,
+        {
+            "type": ["object", "null"],
+            "properties": {name: {"type": "integer", "minimum": 1} for name in ("honest", "min", "max")},
+            "required": ["honest", "min", "max"],
+            "additionalProperties": False,
+        },
+    )
     public: Mapping[str, str] = term(
         "What is declared to be public or private: losses, batch sizes, first states.",
         _public,
@@ -207,6 +233,13 @@ class Terms:
         require(self.noise in NOISE_KINDS, "terms.noise must be 'simulation' or 'secure'", self.noise)
         if self.honest_fraction is not None:
             require_real("terms.honest_fraction", self.honest_fraction, low=0.0, high=1.0, open_low=True)
+        if self.noise_devices is not None:
+            found = dict(_entries("noise_devices", self.noise_devices))
+            require(set(found) == {"honest", "min", "max"}, "terms.noise_devices has honest, min, max", sorted(found))
+            for name, count in found.items():
+                require_count(f"terms.noise_devices.{name}", count)
+            ordered = found["honest"] <= found["min"] <= found["max"]
+            require(ordered, "terms.noise_devices must be honest <= min <= max", found)
         for name, size in _entries("sizes", self.sizes):
             require_count(f"terms.sizes.{name}", size, least=0)
         texts = {name: getattr(self, name) for name in ("mechanism", "version", "date", "verifier")}
@@ -226,12 +259,14 @@ class Terms:
 
     def to_dict(self) -> dict[str, Any]:
         """JSON-ready values."""
-        return {item.name: getattr(self, item.name) for item in fields(self)}
+        plain = {item.name: getattr(self, item.name) for item in fields(self)}
+        return {name: value for name, value in plain.items() if name != "noise_devices" or value is not None}
 
     @classmethod
     def from_dict(cls, plain: Mapping[str, Any]) -> Terms:
         """The terms that `to_dict` wrote; anything missing or unknown is an error."""
         names = {item.name for item in fields(cls)}
+        plain = {"noise_devices": None, **plain}  # left out where it is null, and up to 0.8.0
         require(set(plain) == names, f"the terms of a certificate are {', '.join(sorted(names))}", sorted(plain))
         unit = plain["unit"]
         if isinstance(unit, Mapping) and "trajectories" in unit:  # before 0.4
@@ -247,7 +282,7 @@ class Terms:
             "properties": {
                 item.name: {"description": item.metadata["meaning"], **item.metadata["schema"]} for item in fields(cls)
             },
-            "required": [item.name for item in fields(cls)],
+            "required": [item.name for item in fields(cls) if item.name != "noise_devices"],
             "additionalProperties": False,
         }
 
@@ -264,6 +299,7 @@ class Terms:
             other,
             noise="secure" if self.noise == other.noise == "secure" else "simulation",
             honest_fraction=max(shares, default=None),
+            noise_devices=other.noise_devices or self.noise_devices,
             public={name: "; and ".join(found) for name, found in texts.items()},
             sizes={**other.sizes, **self.sizes, **summed, "users_per_batch": largest},
             mechanism=f"{self.mechanism}, and {other.mechanism}",
@@ -272,23 +308,48 @@ class Terms:
 
     def warnings(self, claim: PrivacyClaim) -> list[str]:
         """What whoever relies on a claim under these terms must know, in words."""
-        found, K, users = [], self.sizes["episodes"], self.sizes["users_per_batch"]
+        found, K = [], self.sizes["episodes"]
         if claim.delta * K > 1.0:
             found.append(
                 f"Delta {claim.delta:g} is above 1/K = {1.0 / K:.3g}: whoever publishes the data of one random user "
                 "outright stays within it."
             )
-        if self.honest_fraction == 1.0:
+        devices = self.noise_devices
+        if devices is not None and devices["honest"] == devices["min"]:
+            one = (
+                "a batch"
+                if devices["min"] == devices["max"]
+                else f"a batch that has {devices['min']} of {devices['max']}"
+            )
             found.append(
-                f"The noise of all {users} devices of a batch is counted on: one silent device voids a tight "
+                f"The noise of all {devices['honest']} devices of {one} is counted on: one silent device voids a tight "
                 "certificate (an honest fraction below 1 leaves room)."
             )
         return found
 
-    def lines(self) -> list[str]:
-        """The terms as lines of a text."""
-        plain = self.to_dict()
-        return [f"{name:<16} {_shown(value)}" for name, value in plain.items() if value not in (None, {}, [])]
+    def protected(self) -> str:
+        """Whom the claim protects, and what groups are left with."""
+        unit = PrivacyUnit(reports=self.unit["reports"], per_stage=self.unit["per_stage"])
+        people = f"each person among up to {self.sizes['episodes']:,} reports: {unit.describe()}."
+        for group in self.unit["groups"]:
+            nothing = group["epsilon"] is None or group["delta"] is None
+            left = "nothing" if nothing else f"epsilon {group['epsilon']:g}, delta {group['delta']:.3g}"
+            people += f" Left to a group of {group['size']}: {left}."
+        return people
+
+    def lines(self) -> list[tuple[str, str]]:
+        """The technical terms, (name, words) each."""
+        devices = self.noise_devices
+        counted = []
+        if devices is not None:
+            reports = " to ".join(dict.fromkeys((str(devices["min"]), str(devices["max"]))))
+            counted = [f"counts on {devices['honest']} devices of {reports}"]
+        sizes = (f"{name.replace('_', ' ')} {size}" for name, size in self.sizes.items())
+        return [
+            ("release", "; ".join([self.mechanism, f"{self.noise} noise", *counted, ", ".join(sizes)])),
+            ("public", "; ".join(f"{name} {words}" for name, words in self.public.items())),
+            ("written", f"tacit {self.version}, {self.date}"),
+        ]
 
 
 def _entries(name: str, value: Any) -> list[tuple[str, Any]]:
@@ -301,11 +362,3 @@ def terms_of(privatizer: Any, *, noise: NoiseKind, episodes: int, users_per_batc
     require(noise in NOISE_KINDS, "noise must be 'simulation' or 'secure'", noise)
     setting = Setting(privatizer=privatizer, noise=noise, episodes=episodes, users_per_batch=users_per_batch)
     return Terms(**{item.name: item.metadata["of"](setting) for item in fields(Terms)})
-
-
-def _shown(value: Any) -> str:
-    if isinstance(value, Mapping):
-        return ", ".join(f"{name} {_shown(part)}" for name, part in value.items() if part not in (None, [], {}))
-    if isinstance(value, list | tuple):
-        return "; ".join(_shown(part) for part in value)
-    return f"{value:g}" if isinstance(value, float) else str(value)

@@ -11,10 +11,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, cast
 import typer
 
 from tacit.cli.common import AsJson, print_json, print_table, say
-from tacit.errors import require, require_count, require_epsilon, require_real
+from tacit.errors import NotSupported, require, require_count, require_epsilon, require_real
 
 if TYPE_CHECKING:
-    from tacit.accounting.certificate import Certificate
     from tacit.accounting.claims import Trust
     from tacit.protocol import Calibration
     from tacit.release.counts_contract import CountPrivatizer
@@ -56,11 +55,19 @@ def _certify(
     public_losses: Annotated[
         bool, typer.Option("--public-losses", help="Full-information loss tables are declared to be nobody's data.")
     ] = False,
+    noise: Annotated[
+        str | None,
+        typer.Option(help="secure: as devices or a collector draw it; simulation; by default secure where it can be."),
+    ] = None,
     json: AsJson = False,
 ) -> None:
     """Print the claim, the certificate and the noise of a configuration, tight and as the papers print it."""
+    from dataclasses import replace
+
     from tacit.accounting.claims import PrivacyUnit
+    from tacit.accounting.terms import NOISE_KINDS
     from tacit.release.request import PrivacyRequest
+    from tacit.release.table import certified
     from tacit.released.counts import CountShape
     from tacit.runs.config import DEFAULT_BATCH
 
@@ -84,17 +91,21 @@ def _certify(
         honest_fraction=require_real("honest_fraction", honest_fraction, low=0.0, high=1.0, open_low=True),
         unit=PrivacyUnit(reports=require_count("reports per person", reports_per_person), per_stage=1),
     )
+    if noise is not None:
+        require(noise in NOISE_KINDS, f"noise must be {' or '.join(NOISE_KINDS)}", noise)
+        request = replace(request, whole=noise == "secure")
     shared = trust == "shuffle" or honest_fraction == 1.0
     require(shared, "--honest-fraction belongs to trust shuffle, whose noise all devices share", trust)
     if feedback is not None:
+        if noise == "secure":
+            raise NotSupported("adversarial losses are certified for simulations here; plan a study of uob-lbps")
         _losses(request, feedback, public_losses, as_json=json)
         return
-    content = certification(request)
+    content = certification(request, noise)
     if json:
         print_json(content)
         return
-    chosen = _made(request)
-    _show(content, [chosen.claim.describe(), "", _certificate(chosen, request).render(), ""])
+    _show(content, ["", certified(request, noise)[1].describe(), ""])
 
 
 def _losses(request: PrivacyRequest, feedback: str, public_losses: bool, *, as_json: bool) -> None:
@@ -119,12 +130,14 @@ def _losses(request: PrivacyRequest, feedback: str, public_losses: bool, *, as_j
     certify_losses(question, json=as_json)
 
 
-def certification(request: PrivacyRequest) -> dict[str, Any]:
+def certification(request: PrivacyRequest, noise: str | None = None) -> dict[str, Any]:
     """Everything that `tacit certify --json` prints: the asked-for calibration, then both of them, then their ratio."""
-    chosen = _made(request)  # first of all: whatever is wrong with the request is said here
-    tight = _made(_asking(request, "tight"))
+    from tacit.release.table import certified, make_privatizer
+
+    chosen: Any = certified(request, noise)[0]  # first of all: whatever is wrong with the request is said here
+    tight: Any = make_privatizer(_asking(request, "tight"))
     papers, note = _papers(request)
-    sides = {name: _side(side, request) for name, side in {"tight": tight, **papers}.items()}
+    sides = {name: _side(side, request, noise) for name, side in {"tight": tight, **papers}.items()}
     shown, shape = sides[chosen.calibration], request.shape
     return {
         "claim": chosen.claim.to_dict(),
@@ -140,6 +153,8 @@ def certification(request: PrivacyRequest) -> dict[str, Any]:
             "horizon": shape.horizon,
             "episodes": request.episodes,
             "batch": request.users_per_batch,
+            "mechanism": request.mechanism,
+            "noise": noise,
             **({} if request.unit.one else {"reports_per_person": request.unit.reports}),
             "statistics": "stage-dependent" if shape.staged else "pooled",
         },
@@ -155,7 +170,7 @@ def _implied(privatizer: CountPrivatizer, request: PrivacyRequest) -> list[dict[
     """What the certified guarantee implies in other trust models."""
     from tacit.accounting.implied_claims import implied_claims
 
-    found = implied_claims(privatizer.claim, _certificate(privatizer, request).epsilon)
+    found = implied_claims(privatizer.claim, privatizer.certificate().epsilon)
     return [claim.to_dict() for claim in found]
 
 
@@ -170,7 +185,8 @@ def _asking(request: PrivacyRequest, calibration: Calibration) -> PrivacyRequest
     mechanism = request.mechanism if same else None
     if mechanism is not None and calibration == "tight" != request.calibration:
         mechanism = mechanism.partition(":")[0]
-    return replace(request, calibration=calibration, mechanism=mechanism)
+    whole = request.whole and calibration == "tight"
+    return replace(request, calibration=calibration, mechanism=mechanism, whole=whole)
 
 
 def _papers(request: PrivacyRequest) -> tuple[dict[str, CountPrivatizer], str | None]:
@@ -178,53 +194,37 @@ def _papers(request: PrivacyRequest) -> tuple[dict[str, CountPrivatizer], str | 
     from dataclasses import replace
 
     from tacit.noise.table import mechanism_row
-    from tacit.release.table import is_plugin
+    from tacit.release.table import is_plugin, make_privatizer
 
     if not request.unit.one:
         return {}, PRINTED_FOR_ONE
     asked = _asking(request, "paper")
     foreign = is_plugin(request.mechanism)
     if foreign or (asked.mechanism is not None and not mechanism_row(request.trust, asked.mechanism).printed):
-        whole = _made(_asking(request, "tight")).sampling().weight == 1.0
+        tight: Any = make_privatizer(_asking(request, "tight"))
+        whole = tight.sampling().weight == 1.0
         what = f"prints {request.mechanism}" if whole else "sends one slot only"
         return {}, f"no paper {what}: there is nothing to compare with"
-    printed = _made(asked)
+    printed: Any = make_privatizer(asked)
     if request.trust != "shuffle":
         return {"paper": printed}, None
     note = "paper is [bai2025secure], paper_2024 is [bai2024shuffle]; both with every bit as its own message"
-    return {"paper": printed, "paper_2024": _made(replace(asked, variant="2024"))}, note
+    return {"paper": printed, "paper_2024": cast("Any", make_privatizer(replace(asked, variant="2024")))}, note
 
 
-def _made(request: PrivacyRequest) -> CountPrivatizer:
-    """The privatizer of counts that is asked for."""
-    from tacit.release.table import make_privatizer
-
-    made: Any = make_privatizer(request)
-    found: CountPrivatizer = made
-    return found
-
-
-def _certificate(privatizer: CountPrivatizer, request: PrivacyRequest) -> Certificate:
-    """What would be certified, were the noise secure: nothing was released yet."""
-    from tacit.accounting.terms import terms_of
-
-    users = request.users_per_batch
-    terms = terms_of(privatizer, noise="simulation", episodes=request.episodes, users_per_batch=users)
-    return privatizer.certificate().under(terms, privatizer)
-
-
-def _side(privatizer: CountPrivatizer, request: PrivacyRequest) -> dict[str, Any]:
+def _side(privatizer: CountPrivatizer, request: PrivacyRequest, noise: str | None) -> dict[str, Any]:
     """One calibration in JSON-ready values."""
     from tacit.release.local import Local
     from tacit.release.shuffle_release import ShuffleRelease
     from tacit.release.staged import Staged
+    from tacit.release.table import certificate_under
 
-    certificate = _certificate(privatizer, request)
+    certificate = certificate_under(privatizer, request, None if noise == "secure" else noise)
     std: dict[str, float | None] = {name: privatizer.noise_std().get(name) for name in STATISTICS}
     if all(family.name != "transitions" for family in privatizer.families()):
         std["transitions"] = None  # a single step has no successor
     side: dict[str, Any] = {
-        "mechanism": privatizer.name.split("/")[-1],
+        "mechanism": privatizer.name.partition("/")[2],
         "noise_std": std,
         "certificate": certificate.to_dict(),
         "holds": certificate.holds,
@@ -237,8 +237,8 @@ def _side(privatizer: CountPrivatizer, request: PrivacyRequest) -> dict[str, Any
         side |= {"messages_per_user": cost.messages_per_user, "bytes_per_user": cost.bytes_per_user}
     if isinstance(privatizer, Local) and privatizer.sampling().weight != 1.0:
         total = dict(zip(STATISTICS, privatizer.parameters.variance.tolist(), strict=True))
-        noise = {name: value for name, value in std.items() if value is not None}
-        side["sampling_std"] = {name: max(0.0, total[name] - value**2) ** 0.5 for name, value in noise.items()}
+        known = {name: value for name, value in std.items() if value is not None}
+        side["sampling_std"] = {name: max(0.0, total[name] - value**2) ** 0.5 for name, value in known.items()}
     return side
 
 

@@ -83,7 +83,7 @@ def certify_losses(question: LossQuestion, *, json: bool) -> None:
         f"{question.claim.trust} trust, feedback {question.feedback}{public}: {world}, {chosen.shape.pairs} losses per "
         f"episode, {question.episodes:,} episodes"
     )
-    for line in (chosen.claim.describe(), "", _certificate(chosen, question).render(), ""):
+    for line in ("", _certificate(chosen, question).describe(), ""):
         say(line)
     sides = {name: content[name] for name in ("tight", "paper") if content[name] is not None}
     ratio = content["ratio"]

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from tacit.cli.common import AsJson, print_json, print_table, say, tell
-from tacit.cli.files import Key, OutFile, Pinned, check_out, read_bytes, read_design_file, write_bytes
+from tacit.cli.files import Key, OutFile, Pinned, check_out, read_bytes, write_bytes
 from tacit.errors import require
 
 if TYPE_CHECKING:
@@ -40,12 +40,13 @@ def _new(
 ) -> None:
     """Derive the certificate of a design, reserve its budget in a new ledger, and be ready to open the first stage."""
     from tacit.study.collector import Collector
+    from tacit.study.contract import read_design_file
 
     made = Collector.new(directory, read_design_file(design), noise="simulation" if rehearsal else "secure")
     if json:
         print_json(made.status())
         return
-    say(made.certificate().render())
+    say(made.certificate().describe())
     say(f"collector: {directory}; keep {directory / 'people.key'} secret, and back the directory up as a whole")
 
 
@@ -199,7 +200,7 @@ def _certificate(directory: Directory, json: AsJson = False) -> None:
     if json:
         print_json({"certificate": found.to_dict(), "realised": realised})
         return
-    say(found.render())
+    say(found.describe())
     for row in realised:
         say(f"stage {row['stage']}: {row['reports']} reports, epsilon {row['epsilon']:.4g} for one of them")
 

@@ -48,17 +48,3 @@ def write_bytes(path: Path, content: bytes) -> None:
 def read_json_file(path: Path) -> Any:
     """What stands in a JSON file."""
     return parse_json(read_bytes(path), str(path))
-
-
-def read_design_file(path: Path) -> Any:
-    """The design in a JSON file."""
-    from tacit.study import contract
-
-    plain = read_json_file(path)
-    require(isinstance(plain, dict), f"{path} must be a design as 'tacit study new' writes it", "something else")
-    try:
-        return contract.read_design(plain)
-    except InvalidInput:
-        raise
-    except (ArithmeticError, AttributeError, KeyError, TypeError, ValueError) as error:
-        raise InvalidInput(f"{path} must be a complete design: {type(error).__name__}") from error

@@ -105,7 +105,7 @@ def _show_check(found: DataCheck, *, usable: bool) -> None:
 
 def _show(learned: Learned) -> None:
     summary, policy = learned.summary, learned.policy
-    say(learned.certificate.render())
+    say(learned.certificate.describe())
     print_table(["state", *(f"step {h}" for h in range(policy.horizon))], policy.table())
     unknown, cells = len(summary["unsupported"]), summary["horizon"] * summary["states"]
     say(f"estimated return of an episode: {summary['estimated_return']:.4g}, at its most pessimistic "

@@ -126,7 +126,7 @@ def _demo(
         return
     steps = [f"step {h}" for h in range(found.design.horizon)]
     print_table(["state", *steps], [list(row) for row in found.policy.table()])
-    say(found.certificate.render())
+    say(found.certificate.describe())
     rows = [
         [
             str(row["stage"]),

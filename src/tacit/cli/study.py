@@ -14,7 +14,6 @@ from tacit.cli.files import (
     Pinned,
     check_out,
     read_bytes,
-    read_design_file,
     read_json_file,
     write_bytes,
 )
@@ -83,6 +82,8 @@ def _new(
         told = {**wanted, "support": support, "sees": sees}
         given = sorted(option for option, value in told.items() if value is not None)
         require(not given, "a design has all options in it", f"also --{', --'.join(given)}" if given else "")
+        from tacit.study.contract import read_design_file
+
         planned = read_design_file(design)
     else:
         missing = sorted(option for option, value in wanted.items() if value is None)
@@ -120,7 +121,7 @@ def _begin(directory: Path, planned: Any, *, json: bool) -> None:
     if planned.choice is not None:
         say(planned.choice)
     _say_declared(planned.declarations)
-    say(made.certificate().render())
+    say(made.certificate().describe())
     say(f"study {planned.digest[:16]}: {directory}; hand {directory / DESIGN} to the collector")
 
 
@@ -248,7 +249,7 @@ def _certificate(directory: Directory, json: AsJson = False) -> None:
     from tacit.study.study import Study
 
     found = Study(directory).certificate()
-    print_json(found.to_dict()) if json else say(found.render())
+    print_json(found.to_dict()) if json else say(found.describe())
 
 
 @study.command("export")
@@ -342,7 +343,7 @@ def _demo(
         return
     steps = [f"step {h}" for h in range(found.design.horizon)]
     print_table(["state", *steps], [list(row) for row in found.policy.table()])
-    say(certificate.render())
+    say(certificate.describe())
     spent, budget = status["spent"], status["budget"]
     say(
         f"ledger: {status['people']} people, spent epsilon {spent['epsilon']:.4g} of {budget['epsilon']:g}, delta "

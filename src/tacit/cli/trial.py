@@ -186,7 +186,7 @@ def _read(
         print_json(found.to_dict())
         return
     say(found.line)
-    say(f"privacy: {found.certificate.statement}")
+    say(f"privacy: {found.certificate.words}")
 
 
 def _policy(given: str, environment: str | None) -> Any:

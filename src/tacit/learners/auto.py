@@ -7,16 +7,14 @@
 
 With a budget of what may be lost against a baseline: bucb, under local trust ldp-rts, whatever the trust model.
 
-Steps are pooled (`pooled=...`, `staged=false`) exactly where the world is *declared* stationary: transitions and
-rewards do not depend on the step. That is a statement about the world that somebody makes in public, before any data;
-it is never looked up in data. A wrong one costs regret, never privacy. Pooled steps of bucb weigh what they saw
-(`pooled=weighed`) where the world has a table. People and live worlds, whose steps are alike in the mean at best, and
-whatever has a declared support or a loss budget keep plain sums (`pooled=true`), as they were measured.
+Steps share one model (`share_across_steps=true`, `time_homogeneous=true`) exactly where the world is *declared*
+stationary: transitions and rewards do not depend on the step. The declaration is made in public, before any data; it is
+never looked up in data. A wrong one costs regret, never privacy.
 
 The batches of bucb do not fit where pure differential privacy, printed calibrations or constants with a theorem, a
 batch size of one's own or a mechanism of running totals are asked for, or where there are fewer than 40 users. The
 one-bit returns of ldp-rts do not fit where widths, a mechanism or a batch size are asked for, or with fewer than 1,000
-users. Learners that plan after every user plan rarely (`replan=rarely`) in large
+users. Learners that plan after every user plan rarely (`replan=geometric`) in large
 models, under trust none and local; under central trust noise has a say in it (`tacit.runs.size_defaults`). Policy
 gradients are never chosen: they need tuning. The rule is resolved before a run, so results, certificates and commands
 name the learner that was chosen.
@@ -67,8 +65,6 @@ class Situation:
     """How often it plans, where that is fixed beforehand (a study); None: after every user."""
     budget: bool = False
     """Whether there is a budget of what may be lost against a baseline."""
-    table: bool = False
-    """Whether the declaration is about a table, and all its counters are released."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,10 +84,8 @@ def choose_learner(here: Situation) -> Choice:
     """The learner to use in a situation.
 
     >>> river = {"horizon": 6, "states": 4, "actions": 2, "episodes": 20_000}
-    >>> choose_learner(Situation(trust="shuffle", epsilon=1.0, delta=1e-6, stationary=True, table=True, **river)).words
-    'auto: bucb:pooled=weighed, because batches carry least noise under shuffle trust; the world is declared stationary'
     >>> choose_learner(Situation(trust="shuffle", epsilon=1.0, delta=1e-6, stationary=True, **river)).learner
-    'bucb:pooled=true'
+    'bucb:share_across_steps=true'
     >>> choose_learner(Situation(trust="local", epsilon=1.0, delta=0.0, stationary=False, **river)).learner
     'ldp-rts'
     >>> choose_learner(Situation(trust="local", epsilon=8.0, delta=0.0, stationary=False, **river)).learner
@@ -111,8 +105,7 @@ def choose_learner(here: Situation) -> Choice:
     obstacle = _obstacle(here)
     if obstacle is None:
         because = f"batches carry least noise under {here.trust} trust; {declared}"
-        pooled = "bucb:pooled=weighed" if here.table else "bucb:pooled=true"
-        return Choice(learner=pooled if here.stationary else "bucb", because=because)
+        return Choice(learner=_batches(here), because=because)
     if here.constants == "theory":
         return Choice(learner="private-ucb-vi", because=obstacle)
     # Pooled counters move by H in one cell: under noise, running totals keep the steps apart.
@@ -124,17 +117,21 @@ def _within_budget(here: Situation, declared: str) -> Choice:
     if here.trust == "local":
         return Choice(learner="ldp-rts", because="one bit about returns bounds what is lost under local trust")
     because = f"batches bound what is lost against the baseline; {declared}"
-    return Choice(learner="bucb:pooled=true" if here.stationary else "bucb", because=because)
+    return Choice(learner=_batches(here), because=because)
+
+
+def _batches(here: Situation) -> str:
+    return "bucb:share_across_steps=true" if here.stationary else "bucb"
 
 
 def _planning(name: str, here: Situation, because: str) -> Choice:
     """A learner that plans after every user, or rarely where that takes long."""
-    options = ["staged=false"] if here.stationary else []
+    options = ["time_homogeneous=true"] if here.stationary else []
     plans = here.episodes if here.stages is None else here.stages
     # Where batches or central noise decide when totals are released, plans cannot wait (`tacit.runs.size_defaults`).
     free = here.trust in ("none", "local") and here.batch in (None, 1)
     if free and plans * here.horizon * here.states**2 * here.actions > LARGE:
-        options.append("replan=rarely")
+        options.append("replan=geometric")
         because += "; the model is large"
     return Choice(learner=":".join([name, ",".join(options)]) if options else name, because=because)
 

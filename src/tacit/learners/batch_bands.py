@@ -6,7 +6,7 @@ them. Weights of the batches are public: a few weightings stand beside one anoth
 
 from __future__ import annotations
 
-from typing import Final, Literal, Protocol
+from typing import Final, Protocol
 
 import numpy as np
 
@@ -29,10 +29,6 @@ BETA: Final = 0.05
 """The probability with which V* may leave a band, ever, in the whole run."""
 VISITS: Final = (0.1, 1.0, 10.0)
 """The weightings: batches weigh as if a row had so many times its even share of visits."""
-
-
-Without = Literal["nothing", "variance", "weights", "projection"]
-"""Which idea is left out, to measure what it buys: the observed variance, all weightings but one, smaller noise."""
 
 
 class KeptBatches(Protocol):
@@ -68,7 +64,6 @@ class KeepsBatches(Protocol):
     """The sub-gamma scale of the noise in one counter."""
     stages: tuple[int, ...]
     covariance: Floats
-    without: Without
 
 
 def confidence_of(learner: KeepsBatches, *, plans: int, beta: float) -> Confidence:
@@ -79,15 +74,10 @@ def confidence_of(learner: KeepsBatches, *, plans: int, beta: float) -> Confiden
         beta,
         rows=H * S * A,
         plans=plans,
-        weightings=len(_shares(learner)),
+        weightings=len(VISITS),
         users=people,
         scale=learner.scale,
-        looks=learner.without != "variance",
     )
-
-
-def _shares(learner: KeepsBatches) -> tuple[float, ...]:
-    return (1.0,) if learner.without == "weights" else VISITS
 
 
 def value_interval(learner: KeepsBatches, belief: KeptBatches, beta: float = BETA) -> ValueInterval:
@@ -104,7 +94,7 @@ def _weightings(learner: KeepsBatches, users: Floats) -> tuple[Floats, Floats]:
     """Weights [G,B] of the batches so far and the variance [G] of one counter under them; public."""
     S, A, B = learner.shape.num_states, learner.shape.num_actions, len(users)
     steps = learner.shape.horizon if learner.pooled else 1
-    even = np.array([share * steps * users / (S * A) for share in _shares(learner)])
+    even = np.array([share * steps * users / (S * A) for share in VISITS])
     weights, variance = row_weights(even[:, np.newaxis, np.newaxis], learner.covariance[:B, :B])
     return weights[:, 0, 0], variance[:, 0, 0]
 
@@ -120,8 +110,6 @@ def evidence_of(learner: KeepsBatches, belief: KeptBatches) -> Evidence:
         moved, rewards, visits = (part[:, :-1].sum(axis=1, keepdims=True) for part in (moved, rewards, visits))
         variance = variance * (H - 1)
     kept, kept_sum = kept_block(H, S, A, pooled)
-    if learner.without == "projection":
-        kept, kept_sum = np.ones_like(kept), np.full_like(kept_sum, 2.0)
     return Evidence(
         moved=np.tensordot(weights, moved, axes=1),
         rewards=np.tensordot(weights, rewards, axes=1),

@@ -8,10 +8,9 @@ exploits lower bounds and releases nothing. What it does with a release is post-
    is public (`row_weights`): first by the batches' sizes, then twice by the visits of their mixtures in the model;
 3. unknown rows are worth half of what remains.
 
-`pooled=true` is a public declaration that transitions and rewards do not depend on the step: rows sum over the steps.
-`pooled=weighed` is the same declaration, and every step of a row weighs what it saw against its noise, as its batches
-do: where nobody can be yet, a step would add noise only. `pooled=tested` pools steps in this way
-until the released counts refute it (`tested_bucb`).
+`share_across_steps=true` is a public declaration that transitions and rewards do not depend on the step: rows share
+the steps, and every step of a row weighs what it saw against its noise, as its batches do: a step that cannot be
+reached yet would add noise only.
 `start=baseline` begins with what people do already instead of uniform play, and keeps to it where nothing is known.
 Schedule, noise and z are the same everywhere. Nothing about its regret is proved under `constants=practical`; with
 `constants=valid` it plans in proved bands of V* (`bucb_valid`). Every run ends with an interval of V*.
@@ -26,7 +25,7 @@ import numpy as np
 
 from tacit.arrays import Floats, Ints
 from tacit.errors import InvalidInput, require, require_count, require_real
-from tacit.learners.batch_bands import Without, value_interval
+from tacit.learners.batch_bands import value_interval
 from tacit.learners.contract import PlanningLearner, statistics_of
 from tacit.learners.schedules import given_stages, grouped, growing_batches, split_evenly
 from tacit.learners.sdp_pe_plus import EVERYTHING
@@ -87,7 +86,6 @@ class BUCB(PlanningLearner[BUCBBelief, BatchQuery]):
     asks = BatchQuery
     over_support = True
     growth = GROWTH
-    without: Without = "nothing"
 
     def __init__(
         self,
@@ -97,15 +95,12 @@ class BUCB(PlanningLearner[BUCBBelief, BatchQuery]):
         noise: BatchNoise,
         z: float | None = None,
         pooled: bool = False,
-        weighed: bool = False,
         name: str = "bucb",
         sizes: tuple[int, ...] | None = None,
         start: Policy | None = None,
     ) -> None:
         require(shape.staged, "bucb takes counts that keep the steps apart (staged)", shape.staged)
         self.name, self.shape, self.pooled = name, shape, pooled
-        self.weighed = weighed
-        """Whether the steps of a pooled row weigh what they saw; otherwise all of them weigh the same."""
         self.start = start
         """What the first batch follows; None: every action alike."""
         self.constants: Constants = "practical"
@@ -222,20 +217,17 @@ class BUCB(PlanningLearner[BUCBBelief, BatchQuery]):
 
     def model(self, belief: BUCBBelief) -> tuple[Rows, Floats]:
         """The model in which everything is planned, and the distribution of the first state."""
-        H, S, A = self.shape.horizon, self.shape.num_states, self.shape.num_actions
-        together = self.pooled and self.weighed
-        W, B = 1 if self.pooled and not together else H, len(belief.users)  # one weight for all steps, or one for each
+        S, A, B = self.shape.num_states, self.shape.num_actions, len(belief.users)
         covariance = self.covariance[:B, :B]
-        share = self.counters.even if W == H else self.counters.even.sum(axis=0, keepdims=True)
-        even = share[..., np.newaxis] * belief.users / (S * A)
-        weights, variance = row_weights(even, covariance, together=together)
+        even = self.counters.even[..., np.newaxis] * belief.users / (S * A)
+        weights, variance = row_weights(even, covariance, together=self.pooled)
         rho = self._first_states(belief, weights, variance)
         model = self._rows(belief, weights, variance)
         for _ in range(ROUNDS):
             # m_b = 0.9 n_b · occupancy of the batch's mixture + 0.1 n_b / SA
-            met = np.stack([self._met(belief, b, model, rho, W) for b in range(B)], axis=-1)
+            met = np.stack([self._met(belief, b, model, rho) for b in range(B)], axis=-1)
             seen = np.where(even > 0.0, MODEL_SHARE * met + (1.0 - MODEL_SHARE) * even, 0.0)
-            weights, variance = row_weights(seen, covariance, together=together)
+            weights, variance = row_weights(seen, covariance, together=self.pooled)
             model = self._rows(belief, weights, variance)
         return model, rho
 
@@ -248,9 +240,9 @@ class BUCB(PlanningLearner[BUCBBelief, BatchQuery]):
         )  # fmt: skip
         return model
 
-    def _met(self, belief: BUCBBelief, b: int, model: Rows, rho: Floats, steps: int) -> Floats:
-        """How often the people of a batch met each row [steps,S,A], according to the model."""
-        found = np.zeros((steps, *model.r.shape[1:]))
+    def _met(self, belief: BUCBBelief, b: int, model: Rows, rho: Floats) -> Floats:
+        """How often the people of a batch met each row [H,S,A], according to the model."""
+        found = np.zeros((self.shape.horizon, *model.r.shape[1:]))
         shares, users = belief.shares[b], float(belief.users[b])
         if len(shares) > 0:
             mixture_visits(model, rho, belief.policies[b], belief.users[b] * shares, found)

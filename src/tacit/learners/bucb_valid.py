@@ -12,9 +12,10 @@ from typing import Any, Final, NamedTuple, cast
 import numpy as np
 
 from tacit.arrays import Floats, Ints
-from tacit.errors import require_real
-from tacit.learners.batch_bands import BETA, Without, confidence_of, evidence_of, interval_in
+from tacit.errors import NotSupported, require_real
+from tacit.learners.batch_bands import BETA, confidence_of, evidence_of, interval_in
 from tacit.learners.bucb import BUCB
+from tacit.learners.contract import StageRequest
 from tacit.planning.valid_bands import Bands, ValueInterval, cautious_plan, widen_nothing, write_bands
 from tacit.planning.weighted_rows import ProvedBands, Rows
 from tacit.policies import DeterministicPolicy
@@ -63,9 +64,8 @@ class ValidBUCB(BUCB):
 
     growth = GROWTH
 
-    def __init__(self, *, beta: float = BETA, without: Without = "nothing", **common: Any) -> None:
+    def __init__(self, *, beta: float = BETA, **common: Any) -> None:
         super().__init__(**common)
-        self.without: Without = without
         self.constants: Constants = "valid"
         self.beta = require_real("beta", beta, low=0.0, high=1.0, open_low=True)
         self.sure = confidence_of(self, plans=len(self.batches), beta=beta)
@@ -103,3 +103,32 @@ class ValidBUCB(BUCB):
     def interval(self, belief: BandBelief) -> ValueInterval:  # type: ignore[override]
         """Where V* lies."""
         return interval_in(self, belief, belief.bands, self.sure, self.beta)
+
+
+def make_bucb(request: StageRequest) -> BUCB:
+    """The learner that a request amounts to: practical, or in valid bands; steps apart or shared."""
+    start = request.started("bucb")
+    common: dict[str, Any] = {
+        "shape": request.shape,
+        "episodes": request.episodes,
+        "noise": request.noise,
+        "z": request.z,
+        "pooled": request.options.get("share_across_steps") == "true",
+        "sizes": request.sizes,
+    }
+    if request.constants == "valid":
+        if request.shape.support is not None:
+            raise NotSupported("valid bands know no declared support; leave it out, or use constants 'practical'")
+        if start is not None:
+            raise NotSupported(
+                "bucb starts from a baseline, and keeps to a loss budget, by the practical rule only; use constants "
+                "'practical'"
+            )
+        return ValidBUCB(**common)
+    request.practical_only("bucb")
+    if start is not None and request.shape.support is not None:
+        raise NotSupported(
+            "bucb starts from a baseline, and keeps to a loss budget, on all counters only; leave the declared support "
+            "out"
+        )
+    return BUCB(start=start, **common)

@@ -22,7 +22,7 @@ import numpy as np
 from tacit.arrays import Floats, Ints
 from tacit.errors import InvalidInput
 from tacit.learners.bucb import BUCB, BUCBBelief
-from tacit.learners.bucb_variants import make_bucb
+from tacit.learners.bucb_valid import make_bucb
 from tacit.learners.contract import PlanningLearner, StageRequest, statistics_of
 from tacit.learners.sdp_pe_plus import EVERYTHING
 from tacit.planning.dynamic import value_of

@@ -96,12 +96,12 @@ def replanned_rarely(
 
     def build(request: CountRequest) -> Learner[Any, Totals, CountStatistics]:
         learner = make(request)
-        if request.options.get("replan") != "rarely":
+        if request.options.get("replan") != "geometric":
             return learner
         together = request.precision is not None or request.scheduled
         if not together or request.users_per_batch != 1:
             raise NotSupported(
-                "replan=rarely needs users one by one under trust 'local' or 'none', or central noise on a schedule "
+                "replan=geometric needs users one by one under trust 'local' or 'none', or central noise on a schedule "
                 "(mechanism batched or batched-factorization): others have batches of their own"
             )
         return rare(learner)

@@ -13,7 +13,7 @@ PolicyKind = Literal["softmax", "linear", "gaussian", "neural"]
 
 COMMON: Final[Mapping[str, tuple[str, ...]]] = {
     "policy": ("softmax", "linear", "gaussian", "neural"),
-    "staged": ("true", "false"),
+    "time_homogeneous": ("false", "true"),
     "features": ("number",),
     "hidden": ("number",),
     "step": ("number",),
@@ -22,6 +22,8 @@ COMMON: Final[Mapping[str, tuple[str, ...]]] = {
     "baseline": ("number", "released"),
 }
 """What every policy gradient learner lets its user choose."""
+FIELDS: Final = {"time_homogeneous": "staged"}
+"""Options whose setting is called otherwise (and says the opposite)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,7 +66,7 @@ def read_settings(name: str, options: Mapping[str, str]) -> GradientSettings:
     """
     values: dict[str, object] = {"name": name, **DEFAULTS.get(name, {})}
     for option, text in options.items():
-        values[option] = _value(name, option, text)
+        values[FIELDS.get(option, option)] = _value(name, option, text)
     found = GradientSettings(**values)  # type: ignore[arg-type]
     if found.policy == "gaussian" and (name != "dp-pg" or found.barrier != 0.0):
         raise NotSupported("Gaussian policies are offered with dp-pg, without a barrier")
@@ -76,8 +78,8 @@ def read_settings(name: str, options: Mapping[str, str]) -> GradientSettings:
 
 def _neural(found: GradientSettings, options: Mapping[str, str]) -> GradientSettings:
     """One network serves all steps of an episode."""
-    if options.get("staged") == "true":
-        raise NotSupported("one network serves all steps of an episode: leave staged out, or use policy=linear")
+    if options.get("time_homogeneous") == "false":
+        raise NotSupported("one network serves all steps of an episode: use time_homogeneous=true or policy=linear")
     if found.barrier != 0.0:
         raise NotSupported("the log-barrier is offered for tables and linear policies, not for policy=neural")
     return replace(found, staged=False)
@@ -87,10 +89,10 @@ def _value(name: str, option: str, text: str) -> object:
     what = f"{name}:{option}"
     if option in ("features", "hidden", "epochs"):
         return require_count(what, int(text) if text.isdecimal() else text)
-    if option in ("policy", "staged"):
+    if option in ("policy", "time_homogeneous"):
         known = COMMON[option]
         require(text in known, f"{what} must be one of {', '.join(known)}", given=text)
-        return text if option == "policy" else text == "true"
+        return text if option == "policy" else text == "false"
     if (option, text) == ("barrier", "theory"):
         return None
     if (option, text) == ("baseline", "released"):

@@ -14,8 +14,8 @@ A user visits every step once, so drawing an action for every (h, s) beforehand 
 drawing along the way: one user at a time follows a deterministic policy drawn from π, batches follow π itself.
 Without noise E₁ = E₂ = 0 and this is optimistic policy optimisation with the same bonus.
 
-`replan=rarely` (`tacit.learners.geometric_replanning`) takes one step of length η m where m users followed one π: what
-m single steps would be if Q̃ did not move in between.
+`replan=geometric` (`tacit.learners.geometric_replanning`) takes one step of length η m where m users followed one π:
+what m single steps would be if Q̃ did not move in between.
 
 Cost: O(H S² A) per episode, or per batch.
 """

@@ -1,6 +1,6 @@
 """The learners by name: one literal table of every kind; a miss suggests the nearest name.
 
-A learner is written as its name with options, `ucbvi:bonus=bernstein,staged=false`, exactly as environments are. A row
+A learner is written as its name with options, `ucbvi:replan=geometric`, exactly as environments are. A row
 says what the learner asks for; everything else about it stands in its own file. Learners of other packages join
 through the entry point group `tacit.learners`, which names a `LearnerRow`.
 """
@@ -12,7 +12,6 @@ from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
 from tacit.errors import InvalidInput, NotSupported, UnknownName
-from tacit.learners.bucb_variants import make_sdp_bucb
 from tacit.learners.conservative import make_conservative
 from tacit.learners.conservative_returns import make_conservative_returns
 from tacit.learners.contract import CountRequest, StageRequest
@@ -93,6 +92,8 @@ class LearnerRow:
     def check(self, name: str, given: Mapping[str, str]) -> None:
         """Raise unless every option is known and has one of its values."""
         for option, value in given.items():
+            if f"{option}={value}" in REMOVED:
+                raise InvalidInput(f"{name}:{option}={value} went with version 0.9; {REMOVED[f'{option}={value}']}")
             if option not in self.options:
                 raise UnknownName(f"option of learner {name}", option, self.options)
             values = self.options[option]
@@ -120,10 +121,17 @@ class LearnerRow:
             )
 
 
-STAGED: Final[Options] = {"staged": ("true", "false")}
-"""Whether the model keeps the steps of an episode apart or pools them (time-homogeneous)."""
-REPLAN: Final[Options] = {"replan": ("every", "rarely")}
-"""Whether the learner plans after every user or when their number has grown by half a percent (see `rarely`)."""
+HOMOGENEOUS: Final[Options] = {"time_homogeneous": ("false", "true")}
+"""Whether one model serves all steps of an episode, or every step has its own (nonstationary)."""
+REPLAN: Final[Options] = {"replan": ("every", "geometric")}
+"""Whether the learner plans after every user or when their number has grown by half a percent."""
+SHARE: Final = "share_across_steps=true weighs every step by what it saw; results made with 0.8 stay readable"
+VALID: Final = "valid bands leave no part out; results made with 0.8 stay readable"
+REMOVED: Final[Mapping[str, str]] = {
+    **dict.fromkeys(("pooled=true", "pooled=tested"), SHARE),
+    **{f"without={part}": VALID for part in ("nothing", "variance", "weights", "projection")},
+}
+"""Choices of 0.8 that no longer are: what stands in their place."""
 TUNING: Final[Options] = {
     "eta": ("number",), "cb": ("number",), "ce": ("number",), "transitions": ("learned", "known"),
 }  # fmt: skip
@@ -135,13 +143,13 @@ LEARNERS: Final[Mapping[str, LearnerRow]] = named("tacit.learners", {
         summary="optimistic value iteration on counts (Azar et al. 2017)",
         asks=Totals,
         build=replanned_rarely(make_ucbvi),
-        options={**STAGED, **REPLAN, "bonus": ("hoeffding", "bernstein")},
+        options={**HOMOGENEOUS, **REPLAN, "bonus": ("hoeffding", "bernstein")},
     ),
     "ldp-obi": LearnerRow(
         summary="optimism with locally private counts (Garcelon et al. 2021)",
         asks=Totals,
         build=replanned_rarely(make_ldp_obi),
-        options={**STAGED, **REPLAN, **dict.fromkeys(OBI_TUNING, ("number",))},
+        options={**HOMOGENEOUS, **REPLAN, **dict.fromkeys(OBI_TUNING, ("number",))},
         printed=True,
     ),
     "dp-ucbvi": LearnerRow(
@@ -175,7 +183,7 @@ LEARNERS: Final[Mapping[str, LearnerRow]] = named("tacit.learners", {
         asks=Totals,
         build=replanned_rarely(make_ldp_psrl),
         options={
-            **STAGED,
+            **HOMOGENEOUS,
             **REPLAN,
             "rewards": ("normal-gamma", "beta"),
             "prior": ("printed", "noise-aware"),
@@ -193,7 +201,7 @@ LEARNERS: Final[Mapping[str, LearnerRow]] = named("tacit.learners", {
         summary="posterior sampling (Osband et al. 2013)",
         asks=Totals,
         build=replanned_rarely(make_psrl),
-        options={**STAGED, **REPLAN, "rewards": ("beta", "normal-gamma")},
+        options={**HOMOGENEOUS, **REPLAN, "rewards": ("beta", "normal-gamma")},
     ),
     "sdp-pe": LearnerRow(
         summary="policy elimination over an explicit set, as published (Bai et al. 2024, 2025)",
@@ -215,20 +223,11 @@ LEARNERS: Final[Mapping[str, LearnerRow]] = named("tacit.learners", {
         asks=BatchQuery,
         build=make_sdp_pe_plus,
     ),
-    "sdp-bucb": LearnerRow(
-        summary="an older name of bucb with steps apart; options are those of bucb, given to bucb",
-        asks=BatchQuery,
-        build=make_sdp_bucb,
-    ),
     "bucb": LearnerRow(
         summary="optimism in batches with rows that weigh them: central and shuffle trust",
         asks=BatchQuery,
         build=make_conservative,
-        options={
-            "pooled": ("false", "true", "weighed", "tested"),
-            "start": ("uniform", "baseline"),
-            "without": ("nothing", "variance", "weights", "projection"),
-        },
+        options={"share_across_steps": ("false", "true"), "start": ("uniform", "baseline")},
         conservative=True,
         valid=True,
     ),

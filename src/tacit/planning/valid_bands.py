@@ -47,8 +47,6 @@ class Confidence(NamedTuple):
     """t: of one event of the noise."""
     scale: float
     """c: the sub-gamma scale of the noise in one counter; 0 for Gaussian noise, ⅓ for bits."""
-    looks: bool
-    """Whether the variance of V* is looked up in the counts, or taken for the largest there is."""
 
 
 class Evidence(NamedTuple):
@@ -89,9 +87,7 @@ class ValueInterval(NamedTuple):
     beta: float
 
 
-def confidence(
-    beta: float, *, rows: int, plans: int, weightings: int, users: float, scale: float, looks: bool = True
-) -> Confidence:
+def confidence(beta: float, *, rows: int, plans: int, weightings: int, users: float, scale: float) -> Confidence:
     """Half of beta for the martingales, half for the noise, evenly over rows and first state, plans and weightings.
 
     >>> round(confidence(0.05, rows=48, plans=10, weightings=1, users=20_000.0, scale=0.0).ell, 2)
@@ -103,7 +99,6 @@ def confidence(
         ell=math.log(2.0 * MARTINGALES * events * levels / beta),
         t=math.log(2.0 * NOISES * events / beta),
         scale=scale,
-        looks=looks,
     )
 
 
@@ -166,7 +161,7 @@ def _noise(squares: float, t: float, scale: float, q: float, kept: float) -> flo
 @lean_kernel
 def _row(
     moved: Floats, reward: float, n: float, q: float, kept: float, kept_sum: float, U: Floats, L: Floats,
-    ell: float, t: float, scale: float, looks: bool, out: Floats,
+    ell: float, t: float, scale: float, out: Floats,
 ) -> None:  # fmt: skip
     """Write to `out`: upper and lower sums of r + PV*, and their sampling and noise widths, all times n."""
     S = U.shape[0]
@@ -203,7 +198,7 @@ def _row(
             # A = n Var/Rg²: at most n̄/4, and √A ≤ √(.65ℓ) + √(.65ℓ + ℓ/3 + Q/Rg²)
             Q = (observed + _noise(fourth, t, scale, q, kept)) / (span * span)
             root = math.sqrt(0.65 * ell) + math.sqrt(0.65 * ell + ell / 3.0 + Q)
-            wp = span * _martingale(min(0.25 * seen, root * root) if looks else 0.25 * seen, ell)
+            wp = span * _martingale(min(0.25 * seen, root * root), ell)
             only = wp + _noise(squares, t, scale, q, kept)
             we = _noise(squares + 1.0, t, scale, q, kept)
             cl = max(cl, (below - only) / n)
@@ -236,8 +231,7 @@ def write_bands(evidence: Evidence, sure: Confidence, bands: Bands, sampling: Fl
                         continue
                     _row(
                         evidence.moved[g, stage, s, a], evidence.rewards[g, stage, s, a], n, evidence.variance[g],
-                        evidence.kept[stage], evidence.kept_sum[stage], U, V, sure.ell, sure.t, sure.scale,
-                        sure.looks, out,
+                        evidence.kept[stage], evidence.kept_sum[stage], U, V, sure.ell, sure.t, sure.scale, out,
                     )  # fmt: skip
                     both = out[2] + out[3]
                     bands.q_upper[h, s, a] = min(bands.q_upper[h, s, a], (out[0] + both) / n)

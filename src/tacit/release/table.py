@@ -20,12 +20,15 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from functools import lru_cache
 from typing import Any, Final, TypeVar, cast
 
+from tacit.accounting.certificate import Certificate
 from tacit.accounting.claims import Output, PrivacyClaim, Trust, no_privacy
 from tacit.accounting.composition import epsilon_of
 from tacit.accounting.families import Family
+from tacit.accounting.terms import NoiseKind, terms_of
 from tacit.accounting.units import largest_report_epsilon
 from tacit.errors import InvalidInput, NotSupported, UnknownName, require, require_count
 from tacit.noise.continual.counter import ContinualCounter
@@ -51,6 +54,7 @@ from tacit.release.returns import OneBitReturns
 from tacit.release.shuffle.noise import MAX_BITS, BitKind
 from tacit.release.shuffle_release import ShufflePlan
 from tacit.release.staged import Staged
+from tacit.release.totals_release import TotalsPlan
 from tacit.released.batches import BatchQuery
 from tacit.released.counts import CountShape
 from tacit.released.gradients import DoseQuery, SoftmaxQuery
@@ -111,6 +115,33 @@ def make_privatizer(request: PrivacyRequest) -> Privatizer[Any, Any, Any]:
     return _made(request)
 
 
+def certified(request: PrivacyRequest, noise: str | None) -> tuple[Privatizer[Any, Any, Any], Certificate]:
+    """A privatizer and what is certified if this noise is drawn: "secure", "simulation"; None: secure where it can be.
+
+    With `request.whole` the privatizer is that of the stages of a study, whose noise devices or a curator draw.
+    """
+    made = make_privatizer(request)
+    if noise == "secure" and not has_secure_noise(made):
+        raise NotSupported(f"{made.name} has no secure noise: choose another mechanism, or simulation noise")
+    return made, certificate_under(made, request, noise)
+
+
+def certificate_under(made: Any, request: PrivacyRequest, noise: str | None) -> Certificate:
+    """The certificate of a privatizer with its terms (see `certified`)."""
+    kind: NoiseKind = "secure" if has_secure_noise(made) and noise != "simulation" else "simulation"
+    terms = terms_of(made, noise=kind, episodes=request.episodes, users_per_batch=request.users_per_batch)
+    found: Certificate = made.certificate()
+    return found.under(terms, made)
+
+
+def has_secure_noise(made: object) -> bool:
+    """Whether devices or a collector draw the very noise of this privatizer, as exact whole numbers."""
+    if isinstance(made, Local):
+        laws = (made.outcome, made.transition)
+        return all(RANDOMIZERS.get(law.NAME) is type(law) and getattr(law, "discrete", True) for law in laws)
+    return isinstance(made, Staged)
+
+
 @lru_cache(maxsize=256)  # calibrations are remembered
 def _made(request: PrivacyRequest) -> Privatizer[Any, Any, Any]:
     if request.trust not in MECHANISMS:
@@ -118,8 +149,9 @@ def _made(request: PrivacyRequest) -> Privatizer[Any, Any, Any]:
     require_count("episodes", request.episodes)
     require_count("users_per_batch", request.users_per_batch)
     _require_support(request)
-    if request.whole and (request.trust != "local" or is_plugin(request.mechanism)):
-        raise NotSupported("whole numbers are asked of built-in local noise; leave whole out, or use trust 'local'")
+    whole = request.trust in ("local", "shuffle") or (request.trust == "central" and request.asks is Totals)
+    if request.whole and (not whole or is_plugin(request.mechanism)):
+        raise NotSupported("whole numbers are asked of built-in noise of totals or of devices; leave whole out")
     if request.mechanism is not None and is_plugin(request.mechanism):
         return _foreign(request, request.mechanism)
     if (request.asks, request.trust) not in PRIVATIZERS:
@@ -243,7 +275,11 @@ def _unprotected(request: PrivacyRequest) -> Unprotected:
     return Unprotected(shape=request.shape, batches=() if request.asks is BatchQuery else None)
 
 
-def _central(request: PrivacyRequest) -> Central:
+def _central(request: PrivacyRequest) -> Central | Staged:
+    if request.whole:
+        plan, users = TotalsPlan.of(request, least=Fraction(1)), request.users_per_batch
+        stage = StageSize(target=users, least=users, query=TOTALS)
+        return Staged(channels=plan.channels([stage] * plan.releases), basis=plan)
     shape, claim, calibration, mechanism = _claimed(request)
     row = mechanism_row("central", mechanism)
     ends: tuple[int, ...] | None = None

@@ -118,9 +118,9 @@ class Assembled:
 def assemble(config: RunConfig) -> Assembled:
     """Build what a configuration names; every error is raised here, before anything is written.
 
-    >>> parts = assemble(RunConfig(environment="riverswim", learner="psrl:staged=false", episodes=10, seeds=(0,)))
+    >>> parts = assemble(RunConfig(environment="riverswim", learner="psrl", episodes=10, seeds=(0,)))
     >>> parts.mdp.num_states, parts.learner.name, parts.learner.shape.staged, parts.claim.epsilon
-    (4, 'psrl', False, inf)
+    (4, 'psrl', True, inf)
     """
     name, options = parse_learner(config.learner)
     row = learner_row(name)

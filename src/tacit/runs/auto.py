@@ -48,6 +48,5 @@ def chosen_for(config: RunConfig) -> Choice:
             mechanism=config.mechanism,
             batch=config.batch,
             budget=config.loss_budget is not None,
-            table=isinstance(world, TabularMDP) and config.support is None,
         )
     )

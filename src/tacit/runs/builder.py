@@ -121,7 +121,7 @@ def count_shape(chosen: RunRequest, mdp: Countable) -> CountShape:
         horizon=mdp.horizon,
         num_states=mdp.num_states,
         num_actions=mdp.num_actions,
-        staged=chosen.options.get("staged", "true") != "false",
+        staged=chosen.options.get("time_homogeneous", "false") == "false",
         support=declared_support(chosen, mdp),
     )
 

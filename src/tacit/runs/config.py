@@ -13,6 +13,7 @@ from inspect import Parameter
 from typing import TYPE_CHECKING, Any, Final, cast, get_args, get_type_hints
 
 from tacit.errors import LARGEST_SEED, InvalidInput, UnknownName, require, require_count, require_epsilon, require_real
+from tacit.renamed import LEARNERS, stored, today
 from tacit.types import Calibration, Constants, Estimator, Trust
 
 if TYPE_CHECKING:  # models that are handed over cost their import only where there is one
@@ -59,7 +60,7 @@ class RunConfig:
     True
     >>> chosen = RunConfig(environment="riverswim", episodes=1000, seeds=(0,), trust="shuffle", epsilon=1.0, delta=1e-6)
     >>> chosen.learner
-    'bucb:pooled=weighed'
+    'bucb:share_across_steps=true'
     """
 
     environment: str | TabularMDP | LayeredMDP | LiveWorld = option(
@@ -68,7 +69,7 @@ class RunConfig:
         text=str,
     )
     learner: str = option(
-        "Name with options, for instance ucbvi:bonus=bernstein,staged=false; uniform and optimal are reference lines; "
+        "Name with options, such as ucbvi:time_homogeneous=true; uniform and optimal are reference lines; "
         "auto chooses by trust model, claim, size and whether the environment is declared stationary.",
         "auto",
     )
@@ -150,7 +151,8 @@ class RunConfig:
             self._keep("baseline", baseline_table(self.baseline))
         _require_budget(self)
         _require_choice("estimator", self.estimator, get_args(Estimator))
-        require(isinstance(self.learner, str), "learner must be a name like 'ucbvi:staged=false'", self.learner)
+        require(isinstance(self.learner, str), "learner must be a name like 'psrl:rewards=beta'", self.learner)
+        self._keep("learner", today(self.learner, warn=True))
         self._keep("episodes", require_count("episodes", self.episodes))
         self._keep("checkpoints", require_count("checkpoints", self.checkpoints, 2, MAX_CHECKPOINTS))
         self._keep("seeds", as_seeds(tuple(self.seeds)))
@@ -275,6 +277,7 @@ class RunConfig:
         """JSON-ready values; a model that was handed over is known by its fingerprint."""
         plain = {field.name: getattr(self, field.name) for field in fields(self)}
         plain["seeds"] = list(self.seeds)
+        plain["learner"] = stored(self.learner)
         for name in OMITTED_IF_EMPTY:
             # Runs that know nothing of these are written as before there were any.
             if not plain[name]:
@@ -307,6 +310,7 @@ class RunConfig:
             require(key in plain, f"a run must say its {key}", sorted(plain))
         values = dict(plain)
         values["seeds"] = as_seeds(values["seeds"])
+        values["learner"] = today(values["learner"]) if isinstance(values["learner"], str) else values["learner"]
         if isinstance(values["environment"], Mapping) and "live" in values["environment"]:
             from tacit.environments.live import LiveWorld
 
@@ -365,12 +369,12 @@ def as_seeds(seeds: object) -> tuple[int, ...]:
 
 
 def parse_learner(spec: str) -> tuple[str, dict[str, str]]:
-    """Read `ucbvi:bonus=bernstein,staged=false` as a name and its options.
+    """Read a name and its options, which may be spelled as in version 0.8.
 
     >>> parse_learner("ucbvi:bonus=bernstein,staged=false")
-    ('ucbvi', {'bonus': 'bernstein', 'staged': 'false'})
+    ('ucbvi', {'bonus': 'bernstein', 'time_homogeneous': 'true'})
     """
-    name, colon, listed = (part.strip() for part in spec.partition(":"))
+    name, colon, listed = (part.strip() for part in today(spec).partition(":"))
     if colon and not listed:
         raise InvalidInput(f"'{spec}' must name an option after the colon; leave the colon out for the defaults")
     options: dict[str, str] = {}
@@ -381,7 +385,7 @@ def parse_learner(spec: str) -> tuple[str, dict[str, str]]:
         if key in options:
             raise InvalidInput(f"each option of {name} must be given once, got {key} twice")
         options[key] = value
-    return name, options
+    return LEARNERS.get(name, name), options
 
 
 def _range_of(seeds: tuple[int, ...]) -> tuple[int, ...]:

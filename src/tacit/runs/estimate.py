@@ -76,7 +76,7 @@ class Estimate:
             ),
             f"memory: about {in_words(self.memory)} per process, {in_words(everything)} in all ({free})",
             f"noise (standard deviation): {noise}",
-            self.certificate.render(),
+            self.certificate.describe(),
         ]
 
 

@@ -152,8 +152,8 @@ def _privacy(results: Sequence[Result]) -> dict[str, Any]:
     head = ("run", "trust", "notion", "claimed", "certified epsilon", "method")
     return {
         "table": Table(label="Privacy", head=head, rows=rows),
-        "words": _shared((result.privacy_words, result.label) for result in results),
-        "certificates": _shared((result.certificate.render(), result.label) for result in results),
+        "words": _shared((result.reservations, result.label) for result in results if result.reservations),
+        "certificates": _shared((result.certificate.describe(), result.label) for result in results),
         "batches": [(result.label, _batches(result)) for result in results if result.batches],
     }
 

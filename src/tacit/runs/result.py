@@ -184,11 +184,15 @@ class Result:
         return learner_row(parse_learner(self.config.learner)[0]).unverified
 
     @property
+    def reservations(self) -> str:
+        """What was kept and is false, and what has not been checked about the learner; empty if neither."""
+        before = "" if self.doubt is None else f"What was kept is {self.doubt}. This is derived again. "
+        return before + ("" if self.unverified is None else f"Unverified: {self.unverified}.")
+
+    @property
     def privacy_words(self) -> str:
-        """The certificate in words, and what nobody has checked about the learner."""
-        beside = "" if self.unverified is None else f" Unverified: {self.unverified}."
-        before = "" if self.doubt is None else f"What was kept is {self.doubt}. Derived again: "
-        return f"{before}{self.certificate.statement}{beside}"
+        """The certificate as one paragraph, and what is to be said about it."""
+        return f"{self.certificate.words} {self.reservations}".strip()
 
     def summary(self) -> str:
         """A few lines: what ran, what it cost, how long it took and who is protected."""

@@ -7,7 +7,7 @@ cells of the model. That is seconds in the worlds of the papers and minutes to h
 
 a learner of running totals is run, unless somebody said otherwise,
 
-    under trust none and local   with replan=rarely: a plan when the number of users has grown by half a percent; the
+    under trust none and local   with replan=geometric: a plan when the number of users has grown by half a percent; the
                                  messages of everybody in between are drawn as one sum, by its exact law
     under trust central          the same, with noise on a public schedule of batches: batched-factorization, or batched
                                  where its delta is 0 or a person reports more than once
@@ -55,7 +55,7 @@ def apply_size_defaults(config: RunConfig) -> RunConfig:
     >>> private = {"trust": "central", "epsilon": 1.0, "delta": 1e-6}
     >>> large = apply_size_defaults(RunConfig(episodes=100_000, **run, **private))
     >>> large.learner, large.mechanism
-    ('dp-ucbvi:replan=rarely', 'batched-factorization')
+    ('dp-ucbvi:replan=geometric', 'batched-factorization')
     >>> small = RunConfig(episodes=1000, **run, **private)
     >>> apply_size_defaults(small) is small
     True
@@ -75,7 +75,7 @@ def apply_size_defaults(config: RunConfig) -> RunConfig:
     mechanism = _mechanism(config)
     rarely = "replan" in row.options and "replan" not in options and _together(config, mechanism)
     chosen = [f"mechanism {mechanism}"] if mechanism != config.mechanism else []
-    chosen += ["replan=rarely"] if rarely else []
+    chosen += ["replan=geometric"] if rarely else []
     if not chosen:
         return config
     why = (
@@ -83,7 +83,7 @@ def apply_size_defaults(config: RunConfig) -> RunConfig:
         f"cells H·S²·A exceed {LARGE:.0e}"
     )
     listed = ",".join(
-        f"{key}={value}" for key, value in {**options, **({"replan": "rarely"} if rarely else {})}.items()
+        f"{key}={value}" for key, value in {**options, **({"replan": "geometric"} if rarely else {})}.items()
     )
     learner = f"{name}:{listed}" if listed else name
     return replace(config, learner=learner if rarely else config.learner, mechanism=mechanism, by_size=why)

@@ -23,10 +23,12 @@ from __future__ import annotations
 import contextlib
 import io
 import json
+import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from zipfile import BadZipFile
 
 import numpy as np
 from numpy.typing import NDArray
@@ -156,6 +158,13 @@ class RunDirectory:
         """The environment that was handed over, if it was."""
         if not (self.path / MODEL).is_file():
             return None
+        try:
+            return self._model()
+        except (ArithmeticError, EOFError, KeyError, OSError, TypeError, ValueError, BadZipFile, zlib.error) as error:
+            what = type(error).__name__
+            raise InvalidInput(f"{self.path / MODEL} must be a model written by tacit, got {what}") from error
+
+    def _model(self) -> TabularMDP:
         with np.load(io.BytesIO((self.path / MODEL).read_bytes()), allow_pickle=False) as stored:
             return TabularMDP(
                 P=stored["P"],

@@ -161,6 +161,8 @@ def complete_files(path: Path) -> Iterator[None]:
         raise InvalidInput(f"the files in {path} must be as tacit wrote them, but {error} is missing") from error
     except (AttributeError, IndexError, TypeError, ValueError) as error:
         raise InvalidInput(f"the files in {path} must be as tacit wrote them, but an entry is no such value") from error
+    except OSError as error:
+        raise InvalidInput(f"the files in {path} must be there and readable: {error.strerror or error}") from error
 
 
 def make_directory(path: Path) -> None:

@@ -137,7 +137,7 @@ class TrialResult:
 
     def summary(self) -> str:
         """All lines, and who is protected."""
-        return "\n".join([f"trial in {self.environment}", *self.lines, f"privacy: {self.certificate.statement}"])
+        return "\n".join([f"trial in {self.environment}", *self.lines, f"privacy: {self.certificate.words}"])
 
     def to_dict(self) -> dict[str, Any]:
         """JSON-ready values."""

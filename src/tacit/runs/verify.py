@@ -29,13 +29,12 @@ from typing import Any, Final, Literal, TypeAlias
 from tacit._version import __version__
 from tacit.accounting.certificate import FIRST_ENTRIES, Certificate
 from tacit.accounting.claims import PrivacyClaim
-from tacit.accounting.terms import terms_of
 from tacit.documents import differences, digest, json_values, same, without_seal
 from tacit.errors import InvalidInput, TacitError, require
 from tacit.policies import AnyPolicy, DeterministicPolicy, GaussianPolicy, LayeredPolicy, policy_from_dict
 from tacit.release.arms import make_arms
 from tacit.release.request import PrivacyRequest
-from tacit.release.table import make_privatizer
+from tacit.release.table import certified
 from tacit.released.counts import CountShape
 from tacit.released.losses import LayeredShape
 from tacit.runs.assemble import Assembled, assemble
@@ -44,7 +43,7 @@ from tacit.runs.manifest import DIGESTS, doubts_about_files, manifest_digest
 from tacit.runs.rows import read_parquet
 from tacit.runs.run_facts import derive, make_header, make_labels, make_privacy
 from tacit.runs.signature import Signed, examine, public_key, signers_beside
-from tacit.runs.storage import RESULTS, RunDirectory, complete_files, read_json
+from tacit.runs.storage import MODEL, RESULTS, RunDirectory, complete_files, read_json
 from tacit.runs.trial_arms import arms_of_run
 from tacit.runs.trial_result import FORMAT as TRIAL
 from tacit.runs.trial_result import TrialResult
@@ -264,6 +263,9 @@ def _run(directory: Path) -> Findings:
     """Everything that is known about a run's directory."""
     place, found = RunDirectory(directory), Findings(kind="run")
     _files(found, directory, ("config.json", "privacy.json"))
+    found.not_derived += ["rows", "policies", "seconds"]
+    if any(line.startswith(MODEL) for line in found.wrong):  # what is not as it was written is not unpacked
+        return found
     header, privacy = place.header(), place.privacy()
     version = header.get("version")
     check_version(found, version)
@@ -284,6 +286,8 @@ def _run(directory: Path) -> Findings:
         said = make_privacy(facts.claim, facts.certificate, facts.batches) | {"certificate": certificate}
         found.compare(privacy, said, "privacy.json", version)
         with found.deriving("its rows and policies must belong to its configuration"):
+            if found.wrong:  # what is not as it was written is not parsed
+                return found
             labels = make_labels(
                 config, facts.resolved, facts.claim, experiment=named["experiment"], label=named["label"]
             )
@@ -291,7 +295,6 @@ def _run(directory: Path) -> Findings:
         verdict = facts.certificate.verdict
         simulated = "" if facts.certificate.release else " It is a simulation, which protects nobody."
         found.right = f"its certificate is what its configuration gives. {verdict}{simulated}"
-    found.not_derived += ["rows", "policies", "seconds"]
     return found
 
 
@@ -328,7 +331,11 @@ def _comparison(place: Path) -> Findings:
     if set(index) != set(names) or index["format"] != 1 or not texts or len(set(index["runs"])) != len(runs):
         found.wrong.append(f"{INDEX} is not as tacit writes it")
     for run in runs:
-        name, inner = run.relative_to(place).as_posix(), _run(run)
+        name = run.relative_to(place).as_posix()
+        if not RunDirectory(run).begun:
+            found.wrong.append(f"{name} is missing")
+            continue
+        inner = _run(run)
         found.wrong += [f"{name}: {line}" for line in inner.wrong]
         found.unknown += [f"{name}: {line}" for line in inner.unknown]
         found.looked_at |= {f"{name}/{file}": how for file, how in inner.looked_at.items()}
@@ -397,16 +404,14 @@ def _asked(content: Mapping[str, Any], asked: Mapping[str, Any]) -> Certificate:
         epsilon=claim.epsilon,
         delta=claim.delta,
         calibration=content["calibration"],
-        mechanism=content["mechanism"],
+        mechanism=asked["mechanism"],
         users_per_batch=asked["batch"],
         allow_large_delta=True,
         honest_fraction=1.0 if terms["honest_fraction"] is None else terms["honest_fraction"],
         unit=claim.unit,
+        whole=asked["noise"] == "secure",
     )
-    made: Any = make_privatizer(request)
-    derived: Certificate = made.certificate()
-    sizes = {"episodes": asked["episodes"], "users_per_batch": asked["batch"]}
-    return derived.under(terms_of(made, noise=terms["noise"], **sizes), made)
+    return certified(request, asked["noise"])[1]
 
 
 def _facts_beside(config: RunConfig) -> dict[str, Any]:

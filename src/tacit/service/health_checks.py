@@ -6,7 +6,6 @@ X2  A check that cannot be made has failed; what is merely odd is a warning.
 
 from __future__ import annotations
 
-import json
 import shutil
 import time
 from collections.abc import Callable, Iterator
@@ -19,7 +18,7 @@ from tacit.service.config import LearnerConfig, PartyConfig, ShufflerConfig, dat
 from tacit.service.encryption.keyring import Keyring
 from tacit.service.stage_windows import look
 from tacit.study.collector import Collector
-from tacit.study.contract import Head
+from tacit.study.contract import Head, read_design_file
 from tacit.study.databases import database_at
 from tacit.study.sealed_batches import body_size
 from tacit.study.study import Study
@@ -243,10 +242,6 @@ def _peer(config: LearnerConfig) -> Iterator[Finding]:
 
 
 def _same_design(path: Path, digest: str) -> None:
-    from tacit.study import contract
-
-    try:
-        found = contract.read_design(json.loads(path.read_bytes())).digest
-    except (ValueError, KeyError, TypeError, AttributeError, ArithmeticError) as error:
-        raise InvalidInput(f"{path} must be a design as 'tacit study new' writes it") from error
-    require(found == digest, f"{path} must be the design that this party began with", "another one")
+    require(
+        read_design_file(path).digest == digest, f"{path} must be the design that this party began with", "another one"
+    )

@@ -14,7 +14,6 @@ U2  Nothing that a device sent is echoed, logged or counted by more than its out
 from __future__ import annotations
 
 import asyncio
-import json
 from concurrent.futures import ThreadPoolExecutor
 from typing import Annotated, Any, Final
 
@@ -41,7 +40,7 @@ from tacit.service.web import (
     metrics_route,
     said,
 )
-from tacit.study.contract import read_design
+from tacit.study.contract import read_design_file
 
 ANSWERS: Final = {
     "malformed": "malformed",
@@ -176,11 +175,7 @@ def party(config: IssuerConfig) -> Party:
 
 def open_issuer(config: IssuerConfig) -> Issuer:
     """The issuer in the directory of a configuration, begun if there is none; its study must be that of the design."""
-    try:
-        design = read_design(json.loads(config.design.read_bytes()))
-    except (OSError, ValueError) as error:
-        raise InvalidInput(f"{config.design} must be a readable design: {type(error).__name__}") from error
-    key = config.keys.sign
+    design, key = read_design_file(config.design), config.keys.sign
     require(
         key is not None, "an issuer must have keys.sign, its private Ed25519 key", "none", "make it: tacit keys new"
     )

@@ -21,7 +21,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import json
 import secrets
 import threading
 import time
@@ -32,7 +31,7 @@ from typing import Any, Final
 from starlette.requests import Request
 from starlette.responses import Response
 
-from tacit.errors import InvalidInput, TacitError, require
+from tacit.errors import TacitError, require
 from tacit.service.batches.decryption import OpenedBatch
 from tacit.service.config import LearnerConfig, database_url, scraper_of
 from tacit.service.config import Peer as PeerConfig
@@ -41,12 +40,12 @@ from tacit.service.http_client import Peer
 from tacit.service.metrics import Log, Meters
 from tacit.service.server import Listener, Party
 from tacit.service.web import Drain, Offer, Refused, application, health_route, json_response, metrics_route
-from tacit.service.worker import BatchOpener, IssuerLink, MixerLink, Outcome, Step, Worker, no_failpoint
-from tacit.study.contract import channels_of, read_design
+from tacit.service.worker import BatchOpener, IssuerLink, MixerLink, Outcome, Step, Worker
+from tacit.study.contract import channels_of, read_design_file
 from tacit.study.databases import database_at
 from tacit.study.record import export_policy
 from tacit.study.sealed_batches import require_seals
-from tacit.study.store import Lease
+from tacit.study.store import Lease, no_failpoint
 from tacit.study.study import Study
 
 OUTCOMES: Final[tuple[Outcome, ...]] = ("moved", "waiting", "unreachable", "held", "refused", "finished")
@@ -278,7 +277,7 @@ class LearnerService:
         if not config.sealed:
             return None
         assert config.keys.sealing is not None and config.keys.sign is not None  # noqa: S101, PT018 - for the types
-        ring = _ring(config.keys.sealing, self.study.study)
+        ring = Keyring.own(config.keys.sealing, party="learner", study=self.study.study)
         return BatchOpener(
             config.directory / "batches",
             shuffler,
@@ -334,7 +333,7 @@ def party(config: LearnerConfig) -> Party:
 def open_study(config: LearnerConfig) -> Study:
     """The study in the directory of a configuration, begun if there is none; it must be that of the design."""
     keys, url = config.keys, database_url(config)
-    design = None if config.design is None else _design(config.design)
+    design = None if config.design is None else read_design_file(config.design)
     layers = 0 if not config.sealed else 1 if config.mixer is None else 2
     if not database_at(config.directory, url).exists("study"):
         require(design is not None, "a new study must have its design", "none")
@@ -368,22 +367,6 @@ def _require_whole(config: LearnerConfig) -> None:
     require(config.mixer is None or config.sealed, "a mixer is for sealed messages", "messages that are not sealed")
     sealing = not config.sealed or keys.sealing is not None
     require(sealing, "a learner of sealed messages must have keys.sealing", "none")
-
-
-def _design(path: Path) -> Any:
-    try:
-        return read_design(json.loads(path.read_bytes()))
-    except (OSError, ValueError) as error:
-        raise InvalidInput(f"{path} must be a readable design: {type(error).__name__}") from error
-
-
-def _ring(directory: Path, study: bytes) -> Keyring:
-    """The ring of keys of the learner, made if there is none; it must be for this study."""
-    made = (directory / "keyring.json").exists()
-    ring = Keyring(directory) if made else Keyring.new(directory, party="learner", study=study)
-    fits = ring.party == "learner" and ring.study == study
-    require(fits, f"{directory} must hold the learner's keys for this study", "other keys")
-    return ring
 
 
 def _done(call: Callable[[str], None], reason: str) -> dict[str, Any]:

@@ -58,14 +58,14 @@ from tacit.documents import canonical
 from tacit.errors import InvalidInput, TacitError, require, require_count
 from tacit.release.contract import Release
 from tacit.runs.signature import examine, sign
-from tacit.runs.storage import read_json, writing_to
+from tacit.runs.storage import writing_to
 from tacit.service.batches.decryption import engine, mix_batch
 from tacit.service.config import MixerConfig, scraper_of
 from tacit.service.encryption.keyring import Keyring
 from tacit.service.metrics import Log, Meters
 from tacit.service.server import Listener, Party
 from tacit.service.web import BYTES, JSON, Drain, Offer, application, health_route, metrics_route
-from tacit.study.contract import Design, channels_of, read_design
+from tacit.study.contract import Design, channels_of, read_design_file
 from tacit.study.external_shuffle import MEMORY, TEMPORARY, fsync_directory, pieces_of
 from tacit.study.sealed_batches import LAYER, NO_TOKENS, Manifest, require_layers
 from tacit.study.wire import ReleasePayload, sha256
@@ -385,10 +385,9 @@ def party(config: MixerConfig) -> Party:
     needed = keys.sign is not None and keys.sealing is not None and keys.shuffler is not None
     require(needed, "a mixer must have keys.sign, keys.sealing and keys.shuffler", "fewer of them")
     assert keys.sign is not None and keys.sealing is not None and keys.shuffler is not None  # noqa: S101, PT018
-    design = read_design(read_json(config.design))
+    design = read_design_file(config.design)
     study = bytes.fromhex(design.digest)
-    there = (keys.sealing / "keyring.json").exists()
-    ring = Keyring(keys.sealing) if there else Keyring.new(keys.sealing, party="mixer", study=study)
+    ring = Keyring.own(keys.sealing, party="mixer", study=study)
     mixer = Mixer(
         config.directory,
         design,

@@ -59,16 +59,6 @@ class Loaded:
         return self._open(sealed) if info == self._info else None
 
 
-def ring_of(directory: Path, study: bytes, wanted: Path | None) -> Keyring:
-    """The shuffler's own ring of keys; where there is none, a new one."""
-    place = directory / "sealing" if wanted is None else wanted
-    there = (place / "keyring.json").exists()
-    ring = Keyring(place) if there else Keyring.new(place, party="shuffler", study=study)
-    fits = ring.party == "shuffler" and ring.study == study
-    require(fits, f"{place} must hold the shuffler's keys for this study", "keys of another")
-    return ring
-
-
 class Relay:
     """Bundle and documents of one study; safe to use from several threads."""
 

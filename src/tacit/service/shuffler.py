@@ -49,8 +49,9 @@ from tacit.release.contract import Release
 from tacit.release.shuffle_release import ShuffleRelease
 from tacit.service.config import ShufflerConfig, database_url, scraper_of
 from tacit.service.encryption.envelope import EnvelopeRefused, envelope_size, open_envelope
+from tacit.service.encryption.keyring import Keyring
 from tacit.service.metrics import Log, Meters
-from tacit.service.relay import Kept, Relay, ring_of
+from tacit.service.relay import Kept, Relay
 from tacit.service.server import Listener, Party
 from tacit.service.stage_windows import StageWindows, Writer, close_stage, ends_after, look, void_stage
 from tacit.service.tokens.admission import Admission, TokenAdmission, people_of
@@ -71,7 +72,7 @@ from tacit.service.web import (
 )
 from tacit.study.bundle import Bundle
 from tacit.study.collector import Collector
-from tacit.study.contract import Head
+from tacit.study.contract import Head, read_design_file
 from tacit.study.databases import database_at
 from tacit.study.sealed_batches import message_size, require_seals
 from tacit.study.store import Failpoint, no_failpoint
@@ -143,7 +144,8 @@ def collector_of(config: ShufflerConfig, edge: Failpoint = no_failpoint) -> Coll
         found = Collector(config.directory, key=keys.sign, learner=keys.learner, database=url, edge=edge)
     else:
         require(config.design is not None, "design must name the design of the study", "none, and no collector yet")
-        design = _design(config)
+        assert config.design is not None  # noqa: S101 - for the types
+        design = read_design_file(config.design)
         found = Collector.new(
             config.directory,
             design,
@@ -177,7 +179,7 @@ def shuffler(
     made_log, meters, drain = Log("shuffler") if log is None else log, Meters("shuffler"), Drain()
     collector = collector_of(config, edge)
     people = people_of(config.people, study=collector.study, issuer=config.keys.issuer, known=config.known)
-    ring = ring_of(config.directory, collector.study, config.keys.sealing)
+    ring = Keyring.own(config.keys.sealing or config.directory / "sealing", party="shuffler", study=collector.study)
     relay = Relay(collector, config.keys, ring, people)
     limits = config.limits
     room = largest_envelope(collector.channels, config.layers)
@@ -315,22 +317,6 @@ def _handed(request: Request, kept: Kept | None) -> Response:
     if kept.etag in [tag.strip() for tag in request.headers.get("if-none-match", "").split(",")]:
         return Response(status_code=304, headers=headers)
     return Response(kept.data, headers=headers, media_type="application/json")
-
-
-def _design(config: ShufflerConfig) -> Any:
-    import json
-
-    from tacit.errors import InvalidInput
-    from tacit.study import contract
-
-    assert config.design is not None  # noqa: S101 - required above
-    try:
-        return contract.read_design(json.loads(config.design.read_bytes()))
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, ArithmeticError) as error:
-        if isinstance(error, InvalidInput):
-            raise
-        hint = f"{type(error).__name__}"
-        raise InvalidInput(f"{config.design} must be a design as 'tacit study new' writes it: {hint}") from error
 
 
 TEXT: Final = "text/plain"

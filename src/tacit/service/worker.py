@@ -46,7 +46,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 import httpx
 
@@ -60,6 +60,7 @@ from tacit.service.mixer import mixed_by
 from tacit.service.tokens.token import TokenKeys
 from tacit.study.bundle import Bundle
 from tacit.study.sealed_batches import NO_TOKENS, Manifest
+from tacit.study.store import no_failpoint
 from tacit.study.study import Study
 from tacit.study.wire import ReleasePayload
 
@@ -244,39 +245,6 @@ class Step:
     """Seconds that the shuffler asked for."""
 
 
-class Sealed(Protocol):
-    """Who opens sealed batches."""
-
-    def documents(self) -> Mapping[str, bytes]:
-        """Party -> the signed keys document that the next stage is to have."""
-        ...
-
-    def opened(self, release: ReleasePayload, bundle: Bundle) -> bytes:
-        """What a sealed release amounts to: the payload that an unsealed one would have had."""
-        ...
-
-    def done(self, stage: int) -> None:
-        """The batch of this stage is not needed any more."""
-        ...
-
-
-class Issuing(Protocol):
-    """Who has tokens issued."""
-
-    def open(self, stage: int) -> None:
-        """Let tokens of this stage be issued; done again, nothing changes."""
-        ...
-
-    def over(self, stage: int) -> None:
-        """No more tokens of this stage."""
-        ...
-
-
-def no_failpoint(edge: str) -> None:
-    """Outside of tests nothing happens between two effects."""
-    del edge
-
-
 class Worker:
     """The loop of one study; `step` does one thing and says what it came to."""
 
@@ -285,8 +253,8 @@ class Worker:
         study: Study,
         shuffler: Peer,
         *,
-        sealed: Sealed | None = None,
-        issuing: Issuing | None = None,
+        sealed: BatchOpener | None = None,
+        issuing: IssuerLink | None = None,
         edge: Callable[[str], None] = no_failpoint,
     ) -> None:
         self.study, self.shuffler = study, shuffler

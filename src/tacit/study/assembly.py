@@ -19,6 +19,7 @@ import numpy as np
 from tacit.accounting.certificate import Certificate
 from tacit.accounting.claims import PrivacyClaim, PrivacyUnit, Trust
 from tacit.accounting.events import Events
+from tacit.accounting.knowledge import coalitions
 from tacit.accounting.terms import terms_of
 from tacit.environments.baselines import Table, baseline_policy, baseline_table
 from tacit.environments.layered import LayeredMDP
@@ -157,13 +158,15 @@ def study_parts(choices: Choices) -> StudyParts:
     if asks is LossQuery:
         told |= {"losses": "private", "first states": "private: part of the trajectory"}
     terms = replace(terms, public={**terms.public, "batch sizes": _public_sizes(channels, choices.ladder), **told})
+    found = privatizer.certificate().under(terms)
+    against = coalitions(channels, lambda some: basis.exposure(some, choices.unit.reports), found.epsilon)
     return StudyParts(
         learner=learner,
         basis=basis,
         channels=channels,
         claim=claim,
         events=privatizer.events(),
-        certificate=privatizer.certificate().under(terms),
+        certificate=replace(found, coalitions=against),
     )
 
 

@@ -55,7 +55,7 @@ from tacit.accounting.database import Connection
 from tacit.accounting.journal import Receipt
 from tacit.accounting.people import PeopleLedger
 from tacit.accounting.terms import NOISE_KINDS, NoiseKind
-from tacit.documents import canonical
+from tacit.documents import canonical, parse_json
 from tacit.errors import InvalidInput, require, require_count
 from tacit.protocol import Noise
 from tacit.randomness import SecureNoise, SimulationNoise
@@ -280,8 +280,8 @@ class Collector:
             meta = dict(connection.execute("SELECT name, value FROM meta").fetchall())
             self.stopped = stopped_by(connection) is not None
             """Whether this copy is known to have stopped for good (C4)."""
-        self.design: Design = study_parts.read_design(json.loads(meta["design"]))
-        self.claim = PrivacyClaim.from_dict(json.loads(meta["claim"]))
+        self.design: Design = study_parts.stored_design(meta)
+        self.claim = PrivacyClaim.from_dict(parse_json(meta["claim"], "the claim of a collector"))
         self.noise: NoiseKind = meta["noise"]
         allowed = source is None or self.noise == "simulation" or isinstance(source, SecureNoise)
         require(allowed, "a collector of real people must draw secure noise", "simulation noise")

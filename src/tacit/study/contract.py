@@ -12,7 +12,7 @@ from tacit.accounting.certificate import Certificate
 from tacit.accounting.claims import PrivacyClaim
 from tacit.accounting.events import Events
 from tacit.accounting.journal import Receipt
-from tacit.documents import canonical
+from tacit.documents import canonical, parse_json
 from tacit.errors import InvalidInput, require, require_count
 from tacit.planning.loss_budget import LossBudget
 from tacit.protocol import Learner
@@ -22,6 +22,7 @@ from tacit.runs.signature import sign
 from tacit.study.declarations import Features
 
 DIGEST: Final = 32
+LARGEST_FILE: Final = 2**30
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -158,6 +159,29 @@ def read_design(plain: Mapping[str, Any]) -> Design:
     from tacit.study.design import StudyDesign
 
     return StudyDesign.from_dict(plain)
+
+
+def read_design_file(path: Path) -> Design:
+    """The design in a JSON file."""
+    try:
+        require(path.stat().st_size <= LARGEST_FILE, f"{path} must have at most 1 GiB", "more")
+        plain = parse_json(path.read_bytes(), str(path))
+        require(isinstance(plain, dict), f"{path} must be a design as 'tacit study new' writes it", "something else")
+        return read_design(plain)
+    except InvalidInput:
+        raise
+    except OSError as error:
+        raise InvalidInput(f"{path} must be a readable file: {error.strerror}") from error
+    except (ArithmeticError, AttributeError, KeyError, TypeError, ValueError) as error:
+        raise InvalidInput(f"{path} must be a complete design: {type(error).__name__}") from error
+
+
+def stored_design(meta: Mapping[str, Any]) -> Design:
+    """The design that a party has stored."""
+    try:
+        return read_design(parse_json(meta["design"], "the design of a study"))
+    except (ArithmeticError, AttributeError, KeyError, TypeError, ValueError) as error:
+        raise InvalidInput(f"the stored design of a study must be complete: {type(error).__name__}") from error
 
 
 def channels_of(design: Design) -> tuple[Release, ...]:

@@ -3,7 +3,8 @@
 PostgreSQL belongs to a room above this one and needs an extra, so it is a plugin like those of other packages: known
 here by its name only, and loaded when a URL asks for it.
 
-The tables of collector and study, with the triggers that keep their promises whoever writes.
+The tables of collector and study, with the triggers that keep their promises whoever writes. They are written for
+SQLite; `tacit.service.database` says them in PostgreSQL.
 
 collector   stage     open -> closed -> released | void,   open -> void          one stage at a time
 study       stage     open -> released | void | served | killed
@@ -26,7 +27,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.metadata import EntryPoint
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 from tacit.accounting.database import Connection
 from tacit.errors import InvalidInput, NotSupported, require
@@ -44,44 +45,52 @@ from tacit.study.store import (
 )
 
 
-def _refuse(name: str, what: str, when: str, why: str) -> str:
-    """A trigger that refuses `what` (as in BEFORE INSERT ON stage) under a condition."""
-    return f"CREATE TRIGGER {name} BEFORE {what} WHEN {when} BEGIN SELECT RAISE(ABORT, '{why}'); END"
+class Refusal(NamedTuple):
+    """A trigger that refuses `what` (as in INSERT ON stage) under a condition."""
+
+    name: str
+    what: str
+    when: str
+    why: str
+
+    def __str__(self) -> str:
+        refusal = f"BEGIN SELECT RAISE(ABORT, '{self.why}'); END"
+        return f"CREATE TRIGGER {self.name} BEFORE {self.what} WHEN {self.when} {refusal}"
 
 
-def _append_only(table: str) -> tuple[str, str]:
+def append_only(table: str) -> tuple[Refusal, Refusal]:
     """Triggers that refuse every update and every deletion."""
     return (
-        _refuse(f"{table}_no_update", f"UPDATE ON {table}", "1", f"{table} is append-only"),
-        _refuse(f"{table}_no_delete", f"DELETE ON {table}", "1", f"{table} is append-only"),
+        Refusal(f"{table}_no_update", f"UPDATE ON {table}", "1", f"{table} is append-only"),
+        Refusal(f"{table}_no_delete", f"DELETE ON {table}", "1", f"{table} is append-only"),
     )
 
 
 META: Final = (
     "CREATE TABLE meta (name TEXT PRIMARY KEY, value BLOB) WITHOUT ROWID",
-    *_append_only("meta"),
+    *append_only("meta"),
 )
 
 LEASE: Final = (
     """CREATE TABLE lease (name TEXT PRIMARY KEY, holder TEXT NOT NULL, token INTEGER NOT NULL,
        until INTEGER NOT NULL) STRICT""",
-    _refuse(
+    Refusal(
         "lease_moves",
         "UPDATE ON lease",
         "NOT (NEW.name = OLD.name AND (NEW.token = OLD.token + 1 OR "
         "(NEW.token = OLD.token AND NEW.holder = OLD.holder)))",
         "a lease changes hands only with the next token",
     ),
-    _refuse("lease_stays", "DELETE ON lease", "1", "leases are kept: their tokens only grow"),
+    Refusal("lease_stays", "DELETE ON lease", "1", "leases are kept: their tokens only grow"),
 )
 """Which process does a job; times are whole seconds since 1970."""
 
 
-def _scrubbed(table: str, what: str) -> tuple[str, str]:
+def _scrubbed(table: str, what: str) -> tuple[Refusal, Refusal]:
     """Triggers that keep the rows beside a report as they are until its stage has ended."""
     return (
-        _refuse(f"{table}_no_update", f"UPDATE ON {table}", "1", f"{what} are never changed"),
-        _refuse(
+        Refusal(f"{table}_no_update", f"UPDATE ON {table}", "1", f"{what} are never changed"),
+        Refusal(
             f"{table}_scrubbed",
             f"DELETE ON {table}",
             "(SELECT state FROM stage JOIN report ON report.stage = stage.number WHERE report.seq = OLD.seq) "
@@ -95,7 +104,7 @@ COLLECTOR: Final = (
     *META,
     """CREATE TABLE stage (number INTEGER PRIMARY KEY, slot INTEGER NOT NULL, questions INTEGER NOT NULL,
        state TEXT NOT NULL CHECK (state IN ('open', 'closed', 'released', 'void')), n INTEGER, reason TEXT) STRICT""",
-    _refuse(
+    Refusal(
         "stage_begins",
         "INSERT ON stage",
         "NEW.state <> 'open' OR EXISTS (SELECT 1 FROM stage WHERE state IN ('open', 'closed')) "
@@ -103,7 +112,7 @@ COLLECTOR: Final = (
         "OR EXISTS (SELECT 1 FROM stage WHERE slot = NEW.slot AND state = 'released')",
         "one stage is open at a time, numbers grow, and nothing is collected twice",
     ),
-    _refuse(
+    Refusal(
         "stage_moves",
         "UPDATE ON stage",
         "NOT (OLD.number = NEW.number AND OLD.slot = NEW.slot AND OLD.questions = NEW.questions AND ("
@@ -111,40 +120,40 @@ COLLECTOR: Final = (
         "(OLD.state = 'closed' AND NEW.state IN ('released', 'void') AND OLD.n IS NEW.n)))",
         "a stage goes from open to closed to released, or to void",
     ),
-    _refuse("stage_stays", "DELETE ON stage", "1", "stages are kept"),
+    Refusal("stage_stays", "DELETE ON stage", "1", "stages are kept"),
     """CREATE TABLE question (stage INTEGER NOT NULL REFERENCES stage, number INTEGER NOT NULL, bundle BLOB NOT NULL,
        charge INTEGER, head BLOB, PRIMARY KEY (stage, number)) STRICT""",
-    *_append_only("question"),
+    *append_only("question"),
     """CREATE TABLE report (seq INTEGER PRIMARY KEY AUTOINCREMENT, stage INTEGER NOT NULL REFERENCES stage,
        id BLOB NOT NULL UNIQUE) STRICT""",
-    _refuse(
+    Refusal(
         "report_in_time",
         "INSERT ON report",
         "(SELECT state FROM stage WHERE number = NEW.stage) IS NOT 'open'",
         "reports are taken while their stage is open",
     ),
-    *_append_only("report"),
+    *append_only("report"),
     "CREATE TABLE body (seq INTEGER PRIMARY KEY REFERENCES report, bytes BLOB NOT NULL) STRICT",
     *_scrubbed("body", "bodies"),
     "CREATE TABLE dropped (seq INTEGER PRIMARY KEY REFERENCES report) STRICT",
-    _refuse(
+    Refusal(
         "dropped_before",
         "INSERT ON dropped",
         "(SELECT state FROM stage JOIN report ON report.stage = stage.number WHERE report.seq = NEW.seq) IS NOT 'open'",
         "which reports count is fixed when their stage is closed",
     ),
-    *_append_only("dropped"),
+    *append_only("dropped"),
     """CREATE TABLE participation (person BLOB NOT NULL, stage INTEGER NOT NULL REFERENCES stage,
        report INTEGER NOT NULL UNIQUE REFERENCES report, PRIMARY KEY (person, stage)) STRICT""",
-    _refuse("participation_no_update", "UPDATE ON participation", "1", "participation is never changed"),
-    _refuse(
+    Refusal("participation_no_update", "UPDATE ON participation", "1", "participation is never changed"),
+    Refusal(
         "participation_at_most",
         "INSERT ON participation",
         "(SELECT count(*) FROM participation WHERE person = NEW.person) >= "
         "(SELECT CAST(value AS INTEGER) FROM meta WHERE name = 'reports')",
         "a person has at most so many reports",
     ),
-    _refuse(
+    Refusal(
         "participation_given_back",
         "DELETE ON participation",
         "(SELECT state FROM stage WHERE number = OLD.stage) IS NOT 'void' "
@@ -157,24 +166,24 @@ COLLECTOR: Final = (
     """CREATE TABLE outbox (stage INTEGER NOT NULL, question INTEGER NOT NULL, bytes BLOB NOT NULL,
        digest TEXT NOT NULL, charge INTEGER NOT NULL UNIQUE, PRIMARY KEY (stage, question),
        FOREIGN KEY (stage, question) REFERENCES question (stage, number)) STRICT""",
-    _refuse(
+    Refusal(
         "outbox_when_closed",
         "INSERT ON outbox",
         "(SELECT state FROM stage WHERE number = NEW.stage) IS NOT 'closed'",
         "a stage is released after it was closed",
     ),
-    *_append_only("outbox"),
+    *append_only("outbox"),
     "CREATE TABLE rejected (reason TEXT PRIMARY KEY, count INTEGER NOT NULL) STRICT",
     "CREATE TABLE token (seq INTEGER PRIMARY KEY REFERENCES report, bytes BLOB NOT NULL) STRICT",
     *_scrubbed("token", "tokens"),
     "CREATE TABLE window (stage INTEGER PRIMARY KEY REFERENCES stage, ends INTEGER NOT NULL) STRICT",
-    _refuse(
+    Refusal(
         "window_opens",
         "INSERT ON window",
         "(SELECT state FROM stage WHERE number = NEW.stage) IS NOT 'open'",
         "the end of a window is set while its stage is open",
     ),
-    *_append_only("window"),
+    *append_only("window"),
     *LEASE,
 )
 """Bodies and tokens have tables of their own, in the order of arrival: they are scrubbed, and the rest stays."""
@@ -183,7 +192,7 @@ STUDY: Final = (
     *META,
     """CREATE TABLE stage (number INTEGER PRIMARY KEY, slot INTEGER, questions INTEGER NOT NULL,
        state TEXT NOT NULL CHECK (state IN ('open', 'released', 'void', 'served', 'killed')), reason TEXT) STRICT""",
-    _refuse(
+    Refusal(
         "stage_begins",
         "INSERT ON stage",
         "NEW.state NOT IN ('open', 'served', 'killed') OR NEW.number IS NOT (SELECT count(*) FROM stage) "
@@ -192,30 +201,30 @@ STUDY: Final = (
         "OR EXISTS (SELECT 1 FROM stage WHERE slot = NEW.slot AND state = 'released')",
         "one stage is open at a time, numbers grow, and nothing is asked twice",
     ),
-    _refuse(
+    Refusal(
         "stage_moves",
         "UPDATE ON stage",
         "NOT (OLD.number = NEW.number AND OLD.slot IS NEW.slot AND OLD.questions = NEW.questions "
         "AND OLD.state = 'open' AND NEW.state IN ('released', 'void'))",
         "a stage goes from open to released or void",
     ),
-    _refuse("stage_stays", "DELETE ON stage", "1", "stages are kept"),
+    Refusal("stage_stays", "DELETE ON stage", "1", "stages are kept"),
     """CREATE TABLE bundle (stage INTEGER NOT NULL REFERENCES stage, question INTEGER NOT NULL, bytes BLOB NOT NULL,
        digest TEXT NOT NULL, PRIMARY KEY (stage, question)) STRICT""",
-    *_append_only("bundle"),
+    *append_only("bundle"),
     """CREATE TABLE release (stage INTEGER NOT NULL, question INTEGER NOT NULL, bytes BLOB NOT NULL,
        digest TEXT NOT NULL, charge INTEGER NOT NULL UNIQUE, people INTEGER NOT NULL,
        noise TEXT NOT NULL, opened BLOB, PRIMARY KEY (stage, question),
        FOREIGN KEY (stage, question) REFERENCES bundle (stage, question)) STRICT""",
-    *_append_only("release"),
+    *append_only("release"),
     """CREATE TABLE quarantine (stage INTEGER NOT NULL, question INTEGER NOT NULL, finding TEXT NOT NULL,
        PRIMARY KEY (stage, question)) STRICT""",
-    *_append_only("quarantine"),
+    *append_only("quarantine"),
     """CREATE TABLE belief (step INTEGER PRIMARY KEY,
        kind TEXT NOT NULL CHECK (kind IN ('begin', 'plan', 'ask', 'take', 'void')),
        stage INTEGER, question INTEGER, belief BLOB NOT NULL, plan BLOB NOT NULL, memory BLOB NOT NULL,
        coins TEXT NOT NULL, UNIQUE (kind, stage, question)) STRICT""",
-    *_append_only("belief"),
+    *append_only("belief"),
     *LEASE,
 )
 """A release that came as a sealed batch is kept with what it was opened to (`opened`)."""
@@ -223,7 +232,7 @@ STUDY: Final = (
 
 WAIT_SECONDS: Final = 60.0
 STRICT_SINCE: Final = (3, 37)
-TABLES: Final[Mapping[str, Sequence[str]]] = {"collector": COLLECTOR, "study": STUDY}
+TABLES: Final[Mapping[str, Sequence[str | Refusal]]] = {"collector": COLLECTOR, "study": STUDY}
 FILES: Final = {"collector": "collector.db", "study": "study.db"}
 
 
@@ -304,7 +313,7 @@ class SqliteDatabase:
         with made._connection(wal=False) as connection:
             connection.execute("BEGIN IMMEDIATE")
             for statement in TABLES[kind]:
-                connection.execute(statement)
+                connection.execute(str(statement))
             connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
             connection.execute("INSERT INTO meta VALUES ('kind', ?)", (kind,))
             first(connection)

@@ -27,6 +27,7 @@ from tacit.policies import Policy, policy_from_dict, policy_to_dict, tabular, un
 from tacit.protocol import Constants
 from tacit.release.contract import Release
 from tacit.release.registry import channel_from_dict
+from tacit.renamed import stored, today
 from tacit.runs.config import parse_learner
 from tacit.study.assembly import Choices, StudyParts, study_parts, unknown_world
 from tacit.study.declarations import Features, declared_features, declared_support, declared_words, seen_support
@@ -91,7 +92,7 @@ class StudyDesign:
 
     def to_dict(self) -> dict[str, Any]:
         """JSON-ready values."""
-        plain = {item.name: getattr(self, item.name) for item in fields(self)}
+        plain = {item.name: getattr(self, item.name) for item in fields(self)} | {"learner": stored(self.learner)}
         plain |= {name: list(plain[name]) for name in ("states", "actions", "rewards", "ladder", "channels")}
         plain["unit"] = {"reports": self.unit.reports, "per_stage": self.unit.per_stage}
         plain["fallback"] = dict(self.fallback)
@@ -111,7 +112,7 @@ class StudyDesign:
         fits = names - OPTIONAL <= set(given) <= names
         require(fits, f"a design has the entries {', '.join(sorted(names))}", sorted(given))
         try:
-            given["unit"] = PrivacyUnit(**given["unit"])
+            given["unit"], given["learner"] = PrivacyUnit(**given["unit"]), today(given["learner"])
             given["rewards"] = _bounds(given["rewards"])
             given |= {name: tuple(given[name]) for name in ("states", "actions", "ladder", "channels")}
             given |= {name: kind.from_dict(given[name]) for name, kind in DECLARED.items() if name in given}
@@ -228,7 +229,7 @@ def plan_study(
     >>> design = plan_study(states=4, actions=("left", "right"), horizon=6, trust="shuffle", epsilon=1.0,
     ...                     delta=1e-6, stages=10, target=1000, stationary=True)
     >>> design.learner, design.least, len(design.channels), design.parts().certificate.holds
-    ('bucb:pooled=true', 900, 10, True)
+    ('bucb:share_across_steps=true', 900, 10, True)
     """
     H, wanted = require_count("horizon", horizon), require_count("target", target)
     named = (_names("state", states), _names("action", actions))
@@ -242,7 +243,7 @@ def plan_study(
         actions=named[1],
         horizon=H,
         rewards=_bounds(rewards),
-        learner=learner,
+        learner=today(learner, warn=True),
         trust=trust,
         epsilon=require_epsilon(epsilon),
         delta=require_real("delta", delta, low=0.0, high=1.0),

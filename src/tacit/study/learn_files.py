@@ -126,6 +126,7 @@ def verify_learned(path: str | Path, *, key: str | Path | None = None, needed: R
     # Signatures beside are about the directory, whichever of its files was named.
     known = not found.unknown and (home / DIGESTS).is_file()
     found.digest = manifest_digest(home) if known else ""
+    found.looked_at |= {DIGESTS: "derived"} if known else {}
     return judged(place, found, key, needed, at=home)
 
 

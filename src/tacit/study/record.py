@@ -12,6 +12,7 @@ V1  `replayed` runs the learner again, from its first coins, over the stored rel
 
 from __future__ import annotations
 
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, Final
 
@@ -30,6 +31,7 @@ from tacit.study.wire import ReleasePayload, sha256
 
 __all__ = ["ENTRIES", "FORMAT", "FORMAT_VERSION", "export_policy", "named_policy", "replayed"]
 
+KINDS: Final = ("begin", "plan", "ask", "take", "void")
 FORMAT: Final = "tacit-study-policy"
 FORMAT_VERSION: Final = 1
 ENTRIES: Final = (
@@ -104,6 +106,7 @@ def replayed(study: Study) -> int:
         sealed = connection.execute("SELECT bytes, digest FROM release").fetchall()
     require(all(sha256(data).hex() == name for data, name in sealed), "releases must be as they were taken", "others")
     _require_chain(study, asked)
+    _require_columns(study)
     mind = LearnerState.read(steps[0][3:], packages)
     begun = LearnerState(belief=parts.learner.begin(), plan=None, memory=parts.channels[0].begin_memory(), rng=mind.rng)
     require(begun.rows() == tuple(steps[0][3:]), "a study must begin with nothing", "another belief")
@@ -157,3 +160,42 @@ def _require_chain(study: Study, asked: dict[tuple[int, int], Any]) -> None:
         forged = bundle.content.get("signature") is not None and not bundle.examined(None).valid
         require(not forged, "the signatures of bundles must fit", "a forged one")
         previous = name
+
+
+def _require_columns(study: Study) -> None:
+    """What stands beside bundles, releases and beliefs must be what they say themselves."""
+    with study.store.reading() as connection:
+        bundles = connection.execute("SELECT stage, question, bytes FROM bundle ORDER BY stage, question").fetchall()
+        taken = connection.execute("SELECT stage, question, charge, people, noise, bytes FROM release").fetchall()
+        stages = connection.execute("SELECT number, slot, questions, state, reason FROM stage ORDER BY number")
+        found = [tuple(row) for row in stages.fetchall()]
+        steps = connection.execute("SELECT step, kind, stage, question FROM belief ORDER BY step").fetchall()
+        held = connection.execute("SELECT stage, question FROM quarantine").fetchall()
+    asked = {(stage, question): Bundle.parse(bytes(data)) for stage, question, data in bundles}
+    released = {tuple(row[:2]): ReleasePayload.parse(bytes(row[5])) for row in taken}
+    done = {kind: {(stage, question) for _, one, stage, question in steps if one == kind} for kind in KINDS}
+    fits = [
+        *(place == (one["stage"], one["question"]) for place, one in asked.items()),
+        *(place == (one.stage, one.question) and one.study == study.study for place, one in released.items()),
+        *(
+            tuple(row[2:5]) == (one.charge.number, one.people, one.noise)
+            for row, one in zip(taken, released.values(), strict=True)
+        ),
+        {tuple(row) for row in held} <= set(released),
+        [row[0] for row in steps] == list(range(1, len(steps) + 1)),
+        tuple(steps[0][1:]) == ("begin", None, None),
+        done["ask"] == {place for place, one in asked.items() if one["query"] is not None},
+        done["take"] | done["void"] <= set(released),
+        # A plan is asked about at once; the last one is served.
+        *(row[2] == following[2] for row, following in pairwise(steps) if row[1] == "plan"),
+        steps[-1][1] != "plan" or steps[-1][2] == max(row[0] for row in found if row[3] != "killed"),
+    ]
+    for number, (stage, slot, questions, state, reason) in enumerate(found):
+        one = asked[stage, 0]
+        took = len([place for place in done["take"] if place[0] == stage])
+        ended = "killed" if one["kill"] else "served" if slot is None else "released" if took == questions else ""
+        expected = ended or ("open" if reason is None else "void")
+        fits.append((number, one["slot"], one["questions"], expected) == (stage, slot, questions, state))
+        fits.append(state != "open" or number == len(found) - 1 or found[-1][3] == "killed")
+        fits.append((state == "void") == (reason is not None))
+    require(all(fits), "the rows of a study must be what its bundles and releases say", "others")

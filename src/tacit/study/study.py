@@ -199,7 +199,7 @@ class Study:
         self.collector = None if collector is None else Path(collector)
         with self.store.reading() as connection:
             meta = dict(connection.execute("SELECT name, value FROM meta").fetchall())
-        self.design: Design = study_parts.read_design(json.loads(meta["design"]))
+        self.design: Design = study_parts.stored_design(meta)
         self.study = bytes.fromhex(self.design.digest)
         self.layers = int(meta.get("sealed", 0))
         """How many layers messages are sealed in; 0: they are not."""

@@ -213,6 +213,14 @@ class Keyring:
                 )
         return cls(place)
 
+    @classmethod
+    def own(cls, directory: Path, *, party: Party, study: bytes) -> Keyring:
+        """The ring of a party for a study, made where there is none; one for anything else is refused."""
+        ring = cls(directory) if (directory / RING).exists() else cls.new(directory, party=party, study=study)
+        fits = ring.party == party and ring.study == study
+        require(fits, f"{directory} must hold the keys of the {party} for this study", "other keys")
+        return ring
+
     # what is there
 
     @property

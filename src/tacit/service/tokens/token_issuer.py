@@ -42,6 +42,7 @@ from tacit.service.tokens.blind_rsa import SIZE, PublicKey, SecretKey, blind_sig
 from tacit.service.tokens.token import LAST_STAGE, TokenKeys
 from tacit.study.contract import usable_key
 from tacit.study.intake import Pseudonyms
+from tacit.study.store import no_failpoint
 
 try:
     import sqlalchemy as sa
@@ -221,11 +222,6 @@ DENIALS: Final = {
     "used up": "one more token than a person of this study has",
 }
 """Why a signature is refused, in words."""
-
-
-def no_failpoint(edge: str) -> None:
-    """Outside of tests nothing happens between two effects."""
-    del edge
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,358 @@
+"""Mutations of every file of every kind of directory and document are found, and honest ones pass.
+
+A mutation replaces, flips, removes or adds bytes of one class (digits, letters, marks, spaces, others), or cuts,
+empties or removes the file; in a database it changes one value of one row. A document by itself is the same document
+when its JSON says the same, so there only mutations of what it says count.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import csv
+import json
+import random
+import shutil
+import sqlite3
+import string
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from study_fakes import REHEARSAL
+
+import tacit
+from tacit.cli import main
+from tacit.errors import TacitError
+from tacit.runs.comparison import Run, run_comparison
+from tacit.runs.config import RunConfig
+from tacit.runs.signature import PRIVATE, PUBLIC, new_keys
+from tacit.study.collector import Collector
+from tacit.study.design import plan_study
+from tacit.study.device import Device
+from tacit.study.learn_files import save_learned
+from tacit.study.learning import learn
+from tacit.study.record import export_policy
+from tacit.study.study import DESIGN, Study
+from tacit.study.verify import sign_path
+
+WORLD = "random-mdp:states=2,actions=2,horizon=2"
+SMALL = {"environment": WORLD, "episodes": 8, "seeds": 1, "checkpoints": 2, "workers": 1}
+LOCAL = {"learner": "psrl", "trust": "local", "epsilon": 1.0, "delta": 0.0, "mechanism": "laplace"}
+MAPPING = {
+    "states": [{"column": "ward", "categories": ["well", "sick"]}],
+    "actions": {"column": "drug", "categories": ["none", "pill"]},
+    "reward": {"column": "points", "low": -1, "high": 3},
+    "horizon": 2,
+}
+CLASSES = {
+    "digits": string.digits.encode(),
+    "letters": string.ascii_letters.encode(),
+    "marks": string.punctuation.encode(),
+    "spaces": b" \n",
+}
+
+
+def a_log(place: Path) -> Path:
+    rows = [["person", "episode", "step", "ward", "drug", "points"]]
+    rows += [[p, f"{p}0", str(h), "sick" if h else "well", "pill", "1"] for p in ("a", "b", "c") for h in range(2)]
+    with (place / "log.csv").open("w", newline="") as file:
+        csv.writer(file).writerows(rows)
+    return place / "log.csv"
+
+
+def a_run(place: Path, **options) -> Path:
+    tacit.run(**{**SMALL, **LOCAL, **options}, out=place)
+    return place
+
+
+def a_comparison(place: Path) -> Path:
+    """Two runs and the page about them."""
+    asked = {**SMALL, **LOCAL, "seeds": (0,)}
+    del asked["workers"]
+    runs = [Run(label=name, config=RunConfig(**asked | more)) for name, more in TWO.items()]
+    run_comparison(runs, name="two", out=place, command="tacit compare two.toml", workers=1)
+    assert main(["report", str(place)]) == 0
+    return place
+
+
+TWO: dict[str, dict[str, object]] = {"one": {}, "other": {"epsilon": 2.0}}
+
+
+def learned(place: Path, **options) -> Path:
+    place.mkdir()
+    found = learn(
+        a_log(place), MAPPING, epsilon=1.0, delta=1e-6, behaviour="known", reports_per_person=2, fallback="none"
+    )
+    save_learned(found, place / "out", **options)
+    return place / "out"
+
+
+def a_study(place: Path) -> Path:
+    """A rehearsed study of two stages, one of which was given up once, with its bundle and its policy beside it."""
+    sizes = {"states": 2, "actions": 2, "horizon": 2, "stages": 2, "target": 4, "least": 3, "epsilon": 1.0}
+    design = plan_study(**sizes, delta=0.0, learner="psrl", trust="local", mechanism="laplace")
+    study = Study.new(place / "study", design, seed=1)
+    collector = Collector.new(place / "collector", design, noise="simulation", seed=1)
+    for stage in range(2):
+        if stage == 1:
+            study.plan()
+            study.void("too few people")
+        data = study.plan()
+        collector.open(data)
+        for i in range(4):
+            device = Device(None, **REHEARSAL)
+            device.accept(data)
+            lived = {"states": [i % 2, 0, 1], "actions": [i % 2, 1], "rewards": [1, 0]}
+            collector.add(device.report(lived), f"person {stage} {i}")
+        collector.close()
+        study.take(collector.release(study.head), inspected=True)
+        (place / "study" / f"bundle-{stage + stage}-0.json").write_bytes(data)
+    study.plan()
+    export_policy(study, place / "study" / "policy.json")
+    return place / "study"
+
+
+def a_document(place: Path, made: Path) -> Path:
+    """The same file by itself."""
+    place.mkdir()
+    return Path(shutil.copy(made, place / made.name))
+
+
+@pytest.fixture(scope="module")
+def keys(tmp_path_factory) -> Path:
+    place = tmp_path_factory.mktemp("keys")
+    new_keys(place)
+    return place
+
+
+@pytest.fixture(scope="module")
+def kinds(tmp_path_factory, keys) -> dict[str, Path]:
+    """One honest directory or document of every kind."""
+    place = tmp_path_factory.mktemp("kinds")
+    signed, released = a_run(place / "signed"), learned(place / "logs")
+    for role in ("learner", "officer"):
+        sign_path(signed, keys / PRIVATE, role)
+    world = tacit.make_environment(WORLD)
+    model = tacit.run(**{**SMALL, **LOCAL, "environment": world}, out=place / "model")
+    trial = [
+        "trial",
+        "run",
+        "always 0",
+        "--environment",
+        WORLD,
+        "--against",
+        "always 1",
+        "--users",
+        "40",
+        "--trust",
+        "local",
+    ]
+    assert model.doubt is None
+    assert main([*trial, "--epsilon", "1", "--delta", "0", "--out", str(place / "trial.json")]) == 0
+    return {
+        "run": a_run(place / "run"),
+        "run of two seeds with fresh users": a_run(place / "seeds", seeds=2, value_users=20),
+        "run of a model": place / "model",
+        "signed run": signed,
+        "comparison": a_comparison(place / "two"),
+        "release from a log": released,
+        "signed release": learned(place / "vouched", key=keys / PRIVATE),
+        "study": a_study(place / "parties"),
+        "learned.json": a_document(place / "a", released / "learned.json"),
+        "certificate.json": a_document(place / "b", released / "certificate.json"),
+        "policy.json": a_document(place / "c", released / "policy.json"),
+        "policy of a study": a_document(place / "d", place / "parties" / "study" / "policy.json"),
+        "bundle": tacit.export_bundle(tacit.load(signed), place / "bundle.json"),
+        "signed bundle": tacit.export_bundle(tacit.load(signed), place / "vouched.json", key=keys / PRIVATE),
+        "trial": place / "trial.json",
+    }
+
+
+def passes(path: Path) -> bool:
+    try:
+        return tacit.verify(path).true
+    except TacitError:
+        return False
+
+
+def mutated(data: bytes, rng: random.Random) -> Iterator[tuple[str, bytes]]:
+    """One mutation of every sort of every class of bytes, and of the file as a whole."""
+    classes = {**CLASSES, "others": bytes(set(range(256)) - set(b"".join(CLASSES.values())))}
+    for name, members in classes.items():
+        there = [i for i, byte in enumerate(data) if byte in members]
+        if not there:
+            continue
+        places = [rng.choice(there) for _ in range(4)]
+        other = bytes([rng.choice([byte for byte in members if byte != data[places[0]]])])
+        yield f"{name} replaced at {places[0]}", data[: places[0]] + other + data[places[0] + 1 :]
+        flipped = bytes([data[places[1]] ^ (1 << rng.randrange(8))])
+        yield f"{name} flipped at {places[1]}", data[: places[1]] + flipped + data[places[1] + 1 :]
+        yield f"{name} removed at {places[2]}", data[: places[2]] + data[places[2] + 1 :]
+        yield f"{name} doubled at {places[3]}", data[: places[3]] + data[places[3] :][:1] + data[places[3] :]
+    yield "cut", data[: rng.randrange(len(data))]
+    yield "empty", b""
+    yield "longer", data + b" "
+
+
+def says(data: bytes) -> object:
+    """What a document says; its bytes where it is no JSON."""
+    try:
+        return json.dumps(json.loads(data, object_pairs_hook=lambda pairs: sorted(pairs)), sort_keys=True)
+    except ValueError:
+        return data
+
+
+def files_of(place: Path) -> list[Path]:
+    return (
+        [place]
+        if place.is_file()
+        else sorted(path for path in place.rglob("*") if path.is_file() and ".db" not in path.name)
+    )
+
+
+def missed(place: Path, rng: random.Random, rounds: int) -> tuple[int, list[str]]:
+    """How many mutations of the files of a directory or of a document were tried, and which passed."""
+    tried, found, alone = 0, [], place.is_file()
+    for path in files_of(place):
+        data = path.read_bytes()
+        for _ in range(rounds):
+            for what, content in mutated(data, rng):
+                by_itself = alone or (path.parent.name == "study" and path.name == "policy.json")
+                if content == data or (by_itself and says(content) == says(data)):
+                    continue
+                path.write_bytes(content)
+                tried += 1
+                if passes(place):
+                    found.append(f"{path.name}: {what}")
+        path.unlink()
+        tried += 1
+        # Without a signature it is unsigned, and says so; what a study has handed out may be gone.
+        if passes(place) and path.parent.name != "signatures" and (path.parent.name != "study" or path.name == DESIGN):
+            found.append(f"{path.name}: removed")
+        path.write_bytes(data)
+    if not alone:
+        for name in ("notes.txt", "config.json", "seeds/seed-000009.json", "figure.png"):
+            more = place / name
+            if not more.exists() and (more.parent == place or more.parent.is_dir()):
+                more.write_text("{}")
+                tried += 1
+                found += [f"{name}: added"] if passes(place) else []
+                more.unlink()
+    return tried, found
+
+
+TABLES = ("meta", "stage", "bundle", "release", "belief")
+
+
+def missed_rows(place: Path, needed: list[tuple[str, Path]], tables=TABLES) -> tuple[int, list[str]]:
+    """The same for every value of every row of a study's database."""
+    tried, found, file = 0, [], place / "study.db"
+    data = file.read_bytes()
+    for table in tables:
+        key = "name" if table == "meta" else "rowid"
+        with contextlib.closing(sqlite3.connect(file)) as connection:
+            names = [row[1] for row in connection.execute(f"PRAGMA table_info({table})")]
+            rows = connection.execute(f"SELECT {key}, * FROM {table}").fetchall()  # noqa: S608 - names of tables
+        for row, *values in rows:
+            for name, value in zip(names, values, strict=True):
+                if value is None or (table, name) == ("meta", "name"):
+                    continue
+                tail = "0" if isinstance(value, str) else b"0"
+                changed = value + 1 if isinstance(value, int) else value[:-1] + tail
+                statement = f'UPDATE {table} SET "{name}" = ? WHERE {key} = ?'  # noqa: S608 - the same
+                if changed == value or not updated(file, statement, changed, row):
+                    continue
+                tried += 1
+                found += [f"{table}.{name}"] if accepted(place, needed) else []
+                for path in place.glob("study.db*"):
+                    path.unlink()
+                file.write_bytes(data)
+    return tried, found
+
+
+def updated(file: Path, statement: str, *values: object) -> bool:
+    """Whether a value was changed, with all triggers out of the way."""
+    with contextlib.closing(sqlite3.connect(file, isolation_level=None)) as connection:
+        for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'trigger'").fetchall():
+            connection.execute(f'DROP TRIGGER "{name}"')
+        try:
+            return connection.execute(statement, values).rowcount == 1
+        except sqlite3.IntegrityError:
+            return False
+
+
+def accepted(place: Path, needed: list[tuple[str, Path]]) -> bool:
+    try:
+        return tacit.verify(place, needed=needed).true
+    except TacitError:
+        return False
+
+
+def test_every_honest_kind_is_true(kinds):
+    for kind, path in kinds.items():
+        found = tacit.verify(path)
+        assert found.true, (kind, found.line)
+        there = {str(file.relative_to(path)) for file in files_of(path)} if path.is_dir() else {path.name}
+        looked = {name for name, how in found.looked_at.items() if how != "not looked at"}
+        assert {name for name in there if not name.startswith("signatures/")} <= looked, kind
+
+
+def count_and_require_found(kinds, keys, rounds: int, seed: int) -> int:
+    rng, total = random.Random(seed), 0  # noqa: S311 - places of mutations
+    for kind, path in kinds.items():
+        tried, wrong = missed(path, rng, rounds)
+        assert wrong == [], kind
+        assert tacit.verify(path).true, "and as it was it is true again"
+        total += tried
+    return total
+
+
+def test_mutations_are_found(kinds, keys):
+    assert count_and_require_found(kinds, keys, 1, seed=1) >= 300
+
+
+@pytest.mark.slow
+def test_three_thousand_mutations_are_found(kinds, keys):
+    assert count_and_require_found(kinds, keys, 4, seed=2) >= 3000
+
+
+def test_every_value_of_a_study_is_derived_or_signed(tmp_path, keys):
+    place = a_study(tmp_path)
+    unsigned = missed_rows(place, [])
+    assert unsigned[0] > 60
+    assert set(unsigned[1]) <= {"stage.reason"}, "which is stated to be taken as stated"
+    sign_path(place, keys / PRIVATE, "officer")
+    needed = [("officer", keys / PUBLIC)]
+    assert tacit.verify(place, needed=needed).true
+    tried, wrong = missed_rows(place, needed, ("meta", "stage"))
+    assert tried > 10
+    assert wrong == []
+
+
+def honest(place: Path, number: int) -> list[Path]:
+    """Runs, releases and bundles that differ in what decides their files."""
+    learners = ("psrl", "ucbvi", "uniform", "optimal")
+    trusts = ({"trust": "none"}, LOCAL, {"trust": "central", "epsilon": 1.0, "delta": 1e-6})
+    found = []
+    for i in range(number):
+        learner = learners[i % 4]
+        options = {"trust": "none"} if i % 4 > 1 else {**trusts[i % 3]}
+        made = {**SMALL, **options, "learner": learner, "seeds": [i], "episodes": 6 + i % 5}
+        if options["trust"] == "none":
+            made = {name: value for name, value in made.items() if name not in ("epsilon", "delta", "mechanism")}
+        tacit.run(**made, out=place / f"run-{i}")
+        found.append(place / f"run-{i}")
+        if i % 10 == 0:
+            found += [learned(place / f"log-{i}"), tacit.export_bundle(tacit.load(found[-1]), place / f"{i}.json")]
+    return found
+
+
+def test_honest_directories_pass(tmp_path):
+    assert [path.name for path in honest(tmp_path, 20) if not passes(path)] == []
+
+
+@pytest.mark.slow
+def test_two_hundred_honest_directories_pass(tmp_path):
+    found = honest(tmp_path, 200)
+    assert len(found) >= 200
+    assert [path.name for path in found if not passes(path)] == []
