@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from tacit.service.device import RemoteDevice as Device
     from tacit.simulation.simulate import simulate
     from tacit.study.episodes import data_check, read_episodes
+    from tacit.study.evaluation import evaluate
     from tacit.study.learning import learn
     from tacit.study.mapping import EpisodeMapping
     from tacit.study.verify import verify
@@ -62,6 +63,7 @@ __all__ = [
     "compare",
     "data_check",
     "estimate_model",
+    "evaluate",
     "export_bundle",
     "from_gymnasium",
     "learn",
@@ -97,6 +99,7 @@ _HOMES = {
     "compare": ("tacit.runs.files", "compare"),
     "data_check": ("tacit.study.episodes", "data_check"),
     "estimate_model": ("tacit.environments.estimated", "estimate_model"),
+    "evaluate": ("tacit.study.evaluation", "evaluate"),
     "export_bundle": ("tacit.runs.bundle", "export_bundle"),
     "from_gymnasium": ("tacit.environments.gym", "from_gymnasium"),
     "learn": ("tacit.study.learning", "learn"),

@@ -25,11 +25,12 @@ GYMNASIUM_IDS: Final[Mapping[str, str]] = MappingProxyType(
         "tacit/RandomMDP-v0": "random-mdp",
         "tacit/Recommender-v0": "recommender",
         "tacit/RiverSwim-v0": "riverswim",
+        "tacit/Taxi-v0": "taxi",
         "tacit/Treatment-v0": "treatment",
         "tacit/TreatmentBandit-v0": "treatment-bandit",
     }
 )
-"""Of the named environments; registering costs nothing until one of them is made."""
+"""Of the named environments that are a `TabularMDP`; registering costs nothing until one of them is made."""
 
 
 def register_all() -> None:

@@ -9,6 +9,7 @@ from gymnasium.utils.env_checker import check_env
 from scipy import stats
 
 from tacit.environments import GYMNASIUM_IDS, TabularEnv, TabularMDP, make
+from tacit.environments.registry import list_environments, make_environment
 from tacit.errors import InvalidInput
 
 FALSE_ALARM = 1e-4
@@ -17,10 +18,9 @@ FALSE_ALARM = 1e-4
 @pytest.mark.parametrize("env_id", sorted(GYMNASIUM_IDS))
 def test_every_registered_environment_passes_the_checker(env_id):
     env = gymnasium.make(env_id)
-    if env.unwrapped.mdp.horizon > 1:  # the checker takes an episode of one step, as a bandit's is, for a mistake
-        with warnings.catch_warnings():
-            warnings.simplefilter("error")
-            check_env(env.unwrapped)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        check_env(env.unwrapped)
     mdp = env.unwrapped.mdp
     assert mdp == make(GYMNASIUM_IDS[env_id])
     assert env.observation_space.n == mdp.num_states
@@ -28,28 +28,33 @@ def test_every_registered_environment_passes_the_checker(env_id):
 
 
 @pytest.mark.parametrize("env_id", sorted(GYMNASIUM_IDS))
-def test_episodes_are_truncated_at_the_horizon_and_not_before(env_id):
+def test_episodes_terminate_at_the_horizon_and_not_before(env_id):
     env = gymnasium.make(env_id)
     state, info = env.reset(seed=1)
     assert env.unwrapped.mdp.rho[state] > 0
     assert info["step"] == 0
     for h in range(env.unwrapped.mdp.horizon):
         state, reward, terminated, truncated, info = env.step(0)
-        assert not terminated
-        assert truncated == (h == env.unwrapped.mdp.horizon - 1)
+        assert not truncated
+        assert terminated == (h == env.unwrapped.mdp.horizon - 1)
         assert info["step"] == h + 1
         assert 0.0 <= reward <= 1.0
     with pytest.raises(InvalidInput, match="reset"):
         env.step(0)
 
 
+def test_every_named_table_is_registered():
+    tables = {info.name for info in list_environments() if isinstance(make_environment(info.name), TabularMDP)}
+    assert set(GYMNASIUM_IDS.values()) == tables
+
+
 def rollout(env, seed):
     generator = np.random.default_rng(5)
     seen = [env.reset(seed=seed)[0]]
     for _ in range(20):
-        state, reward, _, truncated, _ = env.step(int(generator.integers(env.action_space.n)))
+        state, reward, terminated, _, _ = env.step(int(generator.integers(env.action_space.n)))
         seen += [state, reward]
-        if truncated:
+        if terminated:
             seen.append(env.reset()[0])
     return seen
 

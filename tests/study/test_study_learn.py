@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import itertools
 import json
@@ -14,6 +15,7 @@ import pytest
 import tacit
 from tacit.accounting.certificate import Certificate
 from tacit.accounting.events import GaussianEvent
+from tacit.accounting.ledger import Ledger
 from tacit.cli import main
 from tacit.data.trajectories import prepare_world, roll_out
 from tacit.errors import InvalidInput, PrivacyViolation
@@ -212,7 +214,7 @@ def test_what_was_released_is_counts_with_the_stated_noise(tmp_path, monkeypatch
     """Without noise the totals are the exact counts of the kept episodes, rewards within the coins of the grid."""
     NoNoise(monkeypatch)
     found = learned_small(log.write(tmp_path / "log.csv"))
-    counts = learning._read(found.request, found.payloads)
+    counts = learning.released_counts(found.request, found.payloads)
     assert counts.visits[0].tolist() == [[1.0, 0.0], [1.0, 0.0]]
     assert counts.visits[2].tolist() == [[1.0, 1.0], [0.0, 0.0]]
     assert counts.transitions[0, 0, 0].tolist() == [0.0, 1.0]
@@ -290,16 +292,68 @@ def test_learn_show_act_and_verify_on_the_command_line(tmp_path, command, capsys
     assert not [value for value in private_values if value in written]
 
 
-def test_learn_prints_one_json_object(command, capsys):
-    assert main([*command, *GOOD, "--json"]) == 0
+def test_learn_prints_one_json_object(tmp_path, command, capsys):
+    assert main([*command, *GOOD, "--json", "--out", str(tmp_path / "out")]) == 0
     found = json.loads(capsys.readouterr().out)
-    assert set(found) == {"certificate", "policy", "summary", "written", "digest"}
+    assert set(found) == {"certificate", "policy", "summary", "written", "ledger", "digest"}
     assert found["certificate"]["release"] is True
+
+
+def test_without_a_place_to_write_nothing_is_released(command, capsys, monkeypatch):
+    monkeypatch.setattr(curator, "draw_noise", None)
+    assert main([*command, *GOOD]) == 2
+    assert capsys.readouterr().err.startswith("error: --out must be given")
+
+
+def test_every_release_is_charged_to_the_ledger_beside_it(tmp_path, command, capsys):
+    """A second release from the same log costs its people again, and a new ledger has room for one."""
+    assert main([*command, *GOOD, "--out", str(tmp_path / "one")]) == 0
+    ledger = Ledger.load(tmp_path / "log.ledger.db")
+    (entry,) = ledger.entries()
+    certificate = json.loads((tmp_path / "one" / "certificate.json").read_text())
+    assert (entry.users, entry.noise, entry.committed) == (range(2), "secure", True)
+    assert entry.claim.to_dict() == certificate["claim"] == ledger.budget.to_dict()
+    assert [[event.to_dict(), count] for event, count in entry.events] == certificate["events"]
+    assert ledger.spent(0) == ledger.spent(1) == (1.0, 1e-6)
+    before = files_of(tmp_path)
+    assert main([*command, *GOOD, "--out", str(tmp_path / "two")]) == 2
+    assert "over the budget" in capsys.readouterr().err
+    assert files_of(tmp_path) == before
+    # With a ledger that has room for two, two are released, and the third is not.
+    wide = ["--ledger", str(tmp_path / "wide.db"), "--budget", "2,2e-6"]
+    codes = [main([*command, *GOOD, *wide, "--out", str(tmp_path / name)]) for name in "abc"]
+    assert codes == [0, 0, 2]
+    assert len(Ledger.load(tmp_path / "wide.db").entries()) == 2
+    assert [(tmp_path / name).exists() for name in "abc"] == [True, True, False]
+
+
+@pytest.mark.parametrize("at", ["release", "write"])
+def test_a_release_that_fails_is_not_charged_and_leaves_nothing(tmp_path, command, monkeypatch, at):
+    import tacit.study.learn_files as files
+
+    def fails(*args, **kwargs):
+        raise OSError(28, "no space left on device")
+
+    if at == "release":
+        monkeypatch.setattr(curator, "draw_noise", fails)
+    else:
+        monkeypatch.setattr(files, "write_manifest", fails)
+    args = [*command, *GOOD, "--out", str(tmp_path / "out")]
+    before = files_of(tmp_path)
+    with contextlib.suppress(OSError):
+        assert main(args) != 0
+    assert files_of(tmp_path) == before
+    assert not list(tmp_path.glob(".out*"))
+    monkeypatch.undo()
+    assert main(args) == 0
+    assert len(Ledger.load(tmp_path / "log.ledger.db").entries()) == 1
 
 
 def test_check_only_prints_the_check_and_releases_nothing(tmp_path, command, capsys):
     before = files_of(tmp_path)
-    assert main([*command, "--check-only", "--json"]) == 0
+    before = files_of(tmp_path)
+    assert main([*command, "--check-only", "--json", "--out", str(tmp_path / "out")]) == 0
+    assert files_of(tmp_path) == before
     assert json.loads(capsys.readouterr().out) == {
         "ok": True, "rows": 6, "episodes": 2, "people": 2, "bad": {}, "notes": {}, "where": []
     }  # fmt: skip
@@ -366,7 +420,8 @@ def test_a_refusal_changes_nothing_and_quotes_nobody(tmp_path, command, capsys, 
         else:
             log.write(tmp_path / name, content)
     before = files_of(tmp_path)
-    places = [word.format(out=tmp_path / "out", here=tmp_path) for word in args]
+    kept = args if "--out" in args else [*args, "--out", "{out}"]
+    places = [word.format(out=tmp_path / "out", here=tmp_path) for word in kept]
     assert main([*command, *places]) == 2
     assert files_of(tmp_path) == before
     assert not (tmp_path / "out").exists()

@@ -25,6 +25,8 @@ for Gaussian differential privacy: Lemma P9 (adaptive budgets); disjoint users: 
 from __future__ import annotations
 
 import itertools
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -109,6 +111,30 @@ class Ledger:
         `events` says which noise the release adds (None if all that is known is the claim); if they do not give what
         the claim says, the charge is refused as invalid.
         """
+        body = self._body(users, claim, events, recipient=recipient, what=what, noise=noise)
+        with self._journal.transaction() as writer:
+            self._require_budget(writer, users, claim, events)
+            return writer.append("charge", body, span=users)
+
+    @contextmanager
+    def charging(
+        self, *, users: range, claim: PrivacyClaim, events: Events | None, recipient: str, what: str, noise: NoiseKind
+    ) -> Iterator[Receipt]:
+        """Charge as `charge` does, release in the block, commit: one transaction, and nothing of it if one fails.
+
+        What the block releases must reach no party before the block has ended.
+        """
+        body = self._body(users, claim, events, recipient=recipient, what=what, noise=noise)
+        with self._journal.transaction() as writer:
+            self._require_budget(writer, users, claim, events)
+            receipt = writer.append("charge", body, span=users)
+            yield receipt
+            writer.append("commit", {"charge": receipt.number}, refers=receipt.number)
+
+    def _body(
+        self, users: range, claim: PrivacyClaim, events: Events | None, *, recipient: str, what: str, noise: NoiseKind
+    ) -> dict[str, object]:
+        """The record of a charge whose events give its claim."""
         require(len(users) > 0 and users.step == 1 and users.start >= 0, "users must be range(first, stop)", users)
         require(noise in NOISE_KINDS, "noise must be 'simulation' or 'secure'", noise)
         self._require_comparable(claim)
@@ -120,7 +146,7 @@ class Ledger:
                 given=delta,
                 hint="claim what the certificate says, or add noise",
             )
-        body = {
+        return {
             "users": [users.start, users.stop],
             "claim": claim.to_dict(),
             "events": None if events is None else _events_to_plain(events),
@@ -129,9 +155,6 @@ class Ledger:
             "noise": noise,
             "charged_at": datetime.now(UTC).isoformat(timespec="seconds"),
         }
-        with self._journal.transaction() as writer:
-            self._require_budget(writer, users, claim, events)
-            return writer.append("charge", body, span=users)
 
     def commit(self, receipt: Receipt) -> None:
         """Note that the charged release has happened; a charge is committed once."""

@@ -45,8 +45,10 @@ from tacit.audit.counters import CounterProbe, Prefixes
 from tacit.audit.probes import Probe
 from tacit.audit.release_probes import DoseProbe, LossProbe, SoftmaxProbe
 from tacit.audit.return_probe import ReturnProbe
+from tacit.audit.value_probe import ValueProbe
 from tacit.errors import TacitError, UnknownName, require_count, require_real
 from tacit.protocol import Privatizer, Totals
+from tacit.release.values import ValueQuery
 from tacit.released.batches import BatchQuery
 from tacit.released.gradients import DoseQuery, SoftmaxQuery
 from tacit.released.losses import LossQuery
@@ -61,6 +63,7 @@ PROBES: Final[Mapping[type, type[Probe]]] = {
     SoftmaxQuery: SoftmaxProbe,
     DoseQuery: DoseProbe,
     ReturnQuery: ReturnProbe,
+    ValueQuery: ValueProbe,
     Prefixes: CounterProbe,
 }
 """How privatizers are examined, by the type of query that they answer."""

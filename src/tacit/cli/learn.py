@@ -1,4 +1,4 @@
-"""`tacit learn`: a policy and a certificate from a log of episodes, in one go, under central trust.
+"""`tacit learn` and `tacit evaluate`: a policy, or what policies would have earned, from a log under central trust.
 
 Everything here runs on the trusted side. Exit code 2: refused, nothing was released and nothing written.
 """
@@ -11,19 +11,20 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 import typer
 
 from tacit.cli.common import AsJson, print_json, print_table, say, tell
-from tacit.errors import require
+from tacit.errors import InvalidInput, require
 
 if TYPE_CHECKING:
     from tacit.study.episodes import DataCheck, Progress
-    from tacit.study.learning import Behaviour, Keep, Learned
+    from tacit.study.learning import Behaviour, Learned
 
 EVERY = 1_000_000
 """After so many rows a line says how far the reading is."""
 
 
 def register(app: typer.Typer) -> None:
-    """Add the command."""
+    """Add the commands."""
     app.command("learn")(_learn)
+    app.command("evaluate")(_evaluate)
 
 
 def _learn(
@@ -41,14 +42,24 @@ def _learn(
     ] = "random",
     fallback: Annotated[str | None, typer.Option(help="The action that the fall-back policy always takes.")] = None,
     out: Annotated[Path | None, typer.Option(help="A new directory for policy, certificate and release.")] = None,
+    ledger: Annotated[
+        Path | None, typer.Option(help="The ledger that is charged; LOG.ledger.db beside --out by default.")
+    ] = None,
+    budget: Annotated[
+        str | None, typer.Option(help="Of a new ledger: EPSILON,DELTA for every person; the claim by default.")
+    ] = None,
     key: Annotated[Path | None, typer.Option(help="The private key that signs them.")] = None,
     check_only: Annotated[bool, typer.Option("--check-only", help="Check the log, release nothing.")] = False,
     json: AsJson = False,
 ) -> None:
     """Learn a policy from a log with one private release; every run of this command is a release and costs anew."""
+    from dataclasses import replace
+
+    from tacit.planning.widths import DEFAULT_Z
+    from tacit.randomness import SecureNoise
     from tacit.runs.signature import sign
-    from tacit.study.learn_files import check_target, learned_to_dict, save_learned
-    from tacit.study.learning import learn
+    from tacit.study.learn_files import check_target, learned_to_dict, releasing, save_learned
+    from tacit.study.learning import learn_from, read_log
 
     if check_only:
         _check(log, mapping, reports_per_person, as_json=json)
@@ -56,30 +67,131 @@ def _learn(
     for name, value in (("--epsilon", epsilon), ("--delta", delta), ("--behaviour", behaviour)):
         hint = "say 'known' if actions were chosen by step and state only" if name == "--behaviour" else ""
         require(value is not None, f"{name} must be given", None, hint)
-    if out is not None:
-        check_target(out)
+    if out is None:
+        raise InvalidInput("--out must be given: a release that is not kept costs its people the same")
+    check_target(out)
+    limits = _limits(budget)
     if key is not None:
-        require(out is not None, "--key signs what is written and needs --out", str(key))
         sign({}, key)  # a key that cannot sign is refused before anything is released
-    learned = learn(
+    request, episodes = read_log(
         log,
         mapping,
-        epsilon=cast("float", epsilon),
-        delta=cast("float", delta),
+        epsilon=epsilon,
+        delta=delta,
         behaviour=cast("Behaviour", behaviour),
         reports_per_person=reports_per_person,
-        keep=cast("Keep", keep),
+        keep=keep,
+        z=DEFAULT_Z,
         fallback=fallback,
         progress=_progress(),
     )
-    written = None if out is None else save_learned(learned, out, key=key)
+    certificate, charged = request.certificate("secure"), ledger or out.parent / f"{log.stem}.ledger.db"
+    asked = None if limits is None else replace(certificate.claim, epsilon=limits[0], delta=limits[1])
+    what = "stage-wise counts of a log"
+    with releasing(out, charged, certificate, people=request.people, what=what, budget=asked) as place:
+        learned = learn_from(request, episodes, SecureNoise())
+        save_learned(learned, place, key=key)
+    written = out / "learned.json"
     if json:
         kept = ("certificate", "policy", "summary")
         content: dict[str, Any] = {name: part for name, part in learned_to_dict(learned).items() if name in kept}
-        print_json({**content, "written": None if written is None else str(written)})
+        print_json({**content, "written": str(written), "ledger": str(charged)})
         return
     _show(learned)
-    say("nothing was written (give --out to keep policy and certificate)" if written is None else f"written: {written}")
+    say(f"written: {written}; charged: {charged}")
+
+
+def _limits(budget: str | None) -> tuple[float, float] | None:
+    """The budget of a new ledger, as it was typed."""
+    if budget is None:
+        return None
+    try:
+        epsilon, delta = map(float, budget.split(","))
+    except ValueError:
+        raise InvalidInput(f"--budget must be EPSILON,DELTA, as in 4,1e-6, got {budget!r}") from None
+    return epsilon, delta
+
+
+def _evaluate(
+    log: Annotated[Path, typer.Argument(help="Episodes in long format: .csv or .parquet.")],
+    policies: Annotated[list[str], typer.Argument(metavar="POLICY...", help="Files of policies, or NAME=FILE.")],
+    mapping: Annotated[Path, typer.Option(help="The public mapping of the log, .json or .toml.")],
+    epsilon: Annotated[float, typer.Option(help="The claim's epsilon, for every person of the log.")],
+    delta: Annotated[float, typer.Option(help="The claim's delta.")],
+    estimator: Annotated[str, typer.Option(help="snips, ips, dr or dm.")] = "snips",
+    propensity: Annotated[
+        str, typer.Option(help="'column' (of the mapping), 'estimated', or the file of the policy that was followed.")
+    ] = "column",
+    min_propensity: Annotated[float | None, typer.Option(help="The least propensity that a row may have.")] = None,
+    weight_cap: Annotated[float | None, typer.Option(help="The greatest weight; larger ones are cut.")] = None,
+    confidence: Annotated[float, typer.Option(help="Of the intervals.")] = 0.95,
+    against_log: Annotated[bool, typer.Option(help="Compare with the log's own policy.")] = True,
+    out: Annotated[Path | None, typer.Option(help="A new .json file for values, certificate and release.")] = None,
+    key: Annotated[Path | None, typer.Option(help="The private key that signs it.")] = None,
+    json: AsJson = False,
+) -> None:
+    """Estimate what policies would have earned on the people of a log, with one private release."""
+    from tacit.cli.policy import load_named
+    from tacit.runs.signature import sign
+    from tacit.study.evaluation import evaluate
+    from tacit.study.learn_files import check_new_file, evaluation_to_dict, save_evaluation
+
+    if out is not None:
+        check_new_file(out)
+    if key is not None:
+        require(out is not None, "--key signs what is written and needs --out", str(key))
+        sign({}, key)
+    named = {}
+    for text in policies:
+        name, equals, file = text.partition("=")
+        place = Path(file if equals else text)
+        label = name if equals else (place.parent.name if place.stem in ("policy", "learned") else place.stem)
+        require(label not in named, "policies must have different names", label, "write NAME=FILE")
+        named[label] = load_named(place)[0]
+    known = propensity in ("column", "estimated")
+    found = evaluate(
+        named,
+        log,
+        mapping,
+        epsilon=epsilon,
+        delta=delta,
+        weight_cap=weight_cap,
+        min_propensity=min_propensity,
+        propensity=cast("Any", propensity) if known else load_named(Path(propensity))[0],
+        estimator=cast("Any", estimator),
+        against_log=against_log,
+        confidence=confidence,
+        progress=_progress(),
+    )
+    written = None if out is None else save_evaluation(found, out, key=key)
+    if json:
+        content = evaluation_to_dict(found)
+        kept = {name: content[name] for name in ("certificate", "summary")}
+        print_json({**kept, "written": None if written is None else str(written)})
+        return
+    say(found.certificate.render())
+    head = [
+        "policy",
+        "return of an episode",
+        f"{confidence:.0%} interval",
+        "gain over the log",
+        "effective size",
+        "cut",
+    ]
+    rows = [
+        (
+            one.policy, f"{one.value:.4g}", f"{one.low:.4g} to {one.high:.4g}",
+            "" if one.gain is None else "{:+.4g} ({:+.4g} to {:+.4g})".format(*one.gain),
+            "" if one.effective_size is None else f"{one.effective_size:,.0f}",
+            "" if one.clipped is None else f"{one.clipped:.2%}",
+        )
+        for one in found.values
+    ]  # fmt: skip
+    print_table(head, rows, numeric=[1, 4, 5])
+    said = {"column": "from the log's column", "estimated": "estimated privately from the same log, and charged"}
+    say(f"propensities: {said.get(propensity, 'of a known rule')}")
+    say("a second release from the same log costs its people the same again")
+    say("nothing was written (give --out to keep it)" if written is None else f"written: {written}")
 
 
 def _check(log: Path, mapping: Path, reports: int, *, as_json: bool) -> None:

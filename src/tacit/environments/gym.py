@@ -1,7 +1,7 @@
 """Gymnasium, both ways: any `TabularMDP` as a `gymnasium.Env`, and the exact model of an environment that exposes it.
 
-To Gymnasium: `import tacit.environments` registers the named environments under their ids. The episode is truncated at
-the horizon by the environment itself, because the horizon belongs to the model.
+To Gymnasium: `import tacit.environments` registers the named environments under their ids. The episode terminates at
+the horizon, because a finite horizon belongs to the model.
 
 From Gymnasium: FrozenLake, CliffWalking and Taxi (Gymnasium >= 1) list `(probability, s', reward, terminated)` in
 `env.unwrapped.P[s][a]`. What is kept exactly: the distribution of states, and the mean reward r(s, a). What is not: a
@@ -75,7 +75,7 @@ class TabularEnv(gymnasium.Env[Any, Any]):
         return self._state, {"step": 0}
 
     def step(self, action: int) -> tuple[int, float, bool, bool, dict[str, Any]]:
-        """Take one action: next state, reward, False, whether the horizon is reached, and the step."""
+        """Take one action: next state, reward, whether the horizon is reached, False (no truncation), and the step."""
         if self._step >= self.mdp.horizon:
             raise InvalidInput(f"an episode of {self.mdp.horizon} steps must begin with reset(); call it first")
         if not self.action_space.contains(action):
@@ -85,7 +85,7 @@ class TabularEnv(gymnasium.Env[Any, Any]):
         reward = mean if self.mdp.reward_kind == "deterministic" else float(self.np_random.random() < mean)
         self._state = self._draw(self._cumulative[stage, self._state, action])
         self._step += 1
-        return self._state, reward, False, self._step == self.mdp.horizon, {"step": self._step}
+        return self._state, reward, self._step == self.mdp.horizon, False, {"step": self._step}
 
     def render(self) -> str | None:
         """One line of text if the mode is `"ansi"`."""

@@ -82,13 +82,17 @@ def pessimistic_plan(
     return PessimisticPlan(actions=actions, supported=supported, value=float(rho @ middle), floor=float(rho @ low))
 
 
-def _supported(counts: CountStatistics, failure_prob: float) -> CountStatistics:
-    """The counts with zeros in all rows that are not supported."""
+def support_floor(counts: CountStatistics, failure_prob: float = UNSUPPORTED) -> float:
+    """The released visits from which on a row is supported."""
     p = require_real("failure_prob", failure_prob, low=0.0, high=1.0, open_low=True)
     # P(noise > √(2 v L)) ≤ e^-L in each of H S A rows; half a visit where there is no noise.
     L = math.log(counts.visits.size / p)
-    least = max(0.5, math.sqrt(2.0 * float(counts.variance[1]) * L))
-    kept = counts.visits > least
+    return max(0.5, math.sqrt(2.0 * float(counts.variance[1]) * L))
+
+
+def _supported(counts: CountStatistics, failure_prob: float) -> CountStatistics:
+    """The counts with zeros in all rows that are not supported."""
+    kept = counts.visits > support_floor(counts, failure_prob)
     return counts._replace(
         transitions=np.where(kept[..., None], counts.transitions, 0.0),
         visits=np.where(kept, counts.visits, 0.0),

@@ -152,6 +152,8 @@ class Slice:
     cap: float
     floor: int
     """The limits of their devices."""
+    spare: int
+    """So many may stay away at most: the others are enough for a release, however few people there are."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -172,7 +174,8 @@ def live_stage(part: Slice) -> Lived:
 
 async def _live_stage(part: Slice) -> Lived:
     rng, world = np.random.default_rng(list(part.seed)), make("riverswim")
-    devices = [_device(part, credential) for credential in part.credentials if rng.random() >= AWAY]
+    away = np.flatnonzero(rng.random(len(part.credentials)) < AWAY)[: part.spare].tolist()
+    devices = [_device(part, credential) for i, credential in enumerate(part.credentials) if i not in away]
     returns, people = 0.0, 0
     async with async_client(AT_ONCE) as over:
         _require(await converse_all((device.refreshing() for device in devices), over, at_once=AT_ONCE))
@@ -325,6 +328,7 @@ def _stage(
     """One stage: devices act and report, and whoever visits; the stage is closed, the learner takes its release."""
     parties.until_open(number)
     begun = time.monotonic()
+    least = int(design.channels[number]["least"])
     parts = [
         Slice(
             shuffler=parties.public("shuffler"),
@@ -333,7 +337,8 @@ def _stage(
             credentials=credentials[worker::workers],
             seed=(seed, number, worker),
             cap=design.epsilon,
-            floor=int(design.channels[number]["least"]),
+            floor=least,
+            spare=(len(credentials) - least + worker) // workers,
         )
         for worker in range(workers)
     ]

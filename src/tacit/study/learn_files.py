@@ -4,6 +4,7 @@
     policy.json        the policy alone, for devices and people who act by it
     certificate.json   the certificate alone, with the request that it is derived from
     digests.json       the manifest of the three
+    (one file)         of `tacit evaluate`: request, payloads, certificate, summary, digest[, signature]
 
 V1  All three files are derived again from the request and the payloads, and compared entry by entry. Only the payloads
     themselves are taken as they are: they are the release.
@@ -12,12 +13,17 @@ V1  All three files are derived again from the request and the payloads, and com
 from __future__ import annotations
 
 import base64
-from collections.abc import Mapping
+import secrets
+import shutil
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
 from tacit._version import __version__
-from tacit.accounting.certificate import FIRST_ENTRIES
+from tacit.accounting.certificate import FIRST_ENTRIES, Certificate
+from tacit.accounting.claims import PrivacyClaim
+from tacit.accounting.ledger import Ledger, NoiseKind
 from tacit.documents import json_values, vouched, without_seal
 from tacit.errors import require
 from tacit.policies.named import POLICY_FORMAT, NamedPolicy
@@ -25,10 +31,13 @@ from tacit.runs.manifest import DIGESTS, doubts_about_files, manifest_digest, wr
 from tacit.runs.signature import examine, sign, sign_beside
 from tacit.runs.storage import check_writable, read_json, write_json, writing_to
 from tacit.runs.verify import Findings, Require, Verdict, as_stated, check_digest, check_version, judged
+from tacit.study.evaluation import Evaluation, EvaluationRequest, evaluated
 from tacit.study.learning import Learned, LearnRequest, planned
 
 LEARNED_FORMAT: Final = "tacit-learned"
 LEARNED_VERSION: Final = 1
+EVALUATION_FORMAT: Final = "tacit-evaluation"
+EVALUATION_VERSION: Final = 1
 LEARNED, POLICY, CERTIFICATE = "learned.json", "policy.json", "certificate.json"
 FILES: Final = (LEARNED, POLICY, CERTIFICATE)
 KIND: Final = "release"
@@ -48,11 +57,70 @@ def learned_to_dict(learned: Learned) -> dict[str, Any]:
     }
 
 
+def evaluation_to_dict(found: Evaluation) -> dict[str, Any]:
+    """Everything that was found about policies, as JSON-ready values."""
+    return {
+        "format": EVALUATION_FORMAT,
+        "format_version": EVALUATION_VERSION,
+        "version": __version__,
+        "request": found.request.to_dict(),
+        "payloads": [base64.b64encode(payload).decode() for payload in found.payloads],
+        "certificate": found.certificate.to_dict(),
+        "summary": found.summary,
+    }
+
+
+def save_evaluation(found: Evaluation, path: str | Path, *, key: str | Path | None = None) -> Path:
+    """Write one file, signed if there is a private key."""
+    place = Path(path)
+    check_new_file(place)
+    content = vouched(evaluation_to_dict(found))
+    with writing_to(place.parent):
+        write_json(place, content if key is None else sign(content, key))
+    return place
+
+
+def check_new_file(path: Path) -> None:
+    """Raise unless this is a new .json file that can be written: asked before anything is released."""
+    require(path.suffix == ".json", "an evaluation must be written to a .json file", path.suffix or "no suffix")
+    require(not path.exists(), f"{path} must be a new file", "one that exists", "choose another with --out")
+    check_writable(path.parent)
+
+
 def check_target(directory: Path) -> None:
     """Raise unless a directory is new or empty and can be written: asked before anything is released."""
     check_writable(directory)
     empty = not directory.exists() or not any(directory.iterdir())
     require(empty, f"{directory} must be a new or empty directory", "files in it", "choose another with --out")
+
+
+@contextmanager
+def releasing(
+    directory: Path, ledger: Path, certificate: Certificate, *, people: int, what: str, budget: PrivacyClaim | None
+) -> Iterator[Path]:
+    """Where to write a release that is charged to a ledger: the directory appears when the charge is on the disk.
+
+    A new ledger gets this budget, or the claim itself; one that exists keeps its own. Where anything fails, nothing is
+    charged, and neither a directory nor a new ledger is left behind.
+    """
+    check_target(directory)
+    check_writable(ledger.parent)
+    new = not ledger.exists()
+    place = directory.with_name(f".{directory.name}.{secrets.token_hex(4)}.part")
+    noise: NoiseKind = "secure" if certificate.release else "simulation"
+    asked = {"claim": certificate.claim, "events": certificate.events, "noise": noise}
+    directory.parent.mkdir(parents=True, exist_ok=True)
+    ledger.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        kept = Ledger.open(ledger, budget or certificate.claim) if new else Ledger.load(ledger)
+        with kept.charging(users=range(people), recipient=directory.name, what=what, **asked):  # type: ignore[arg-type]
+            yield place
+    except BaseException:
+        shutil.rmtree(place, ignore_errors=True)
+        if new:
+            ledger.unlink(missing_ok=True)
+        raise
+    place.replace(directory)
 
 
 def save_learned(learned: Learned, directory: str | Path, *, key: str | Path | None = None) -> Path:
@@ -88,7 +156,7 @@ def is_learned(place: Path) -> bool:
         return False
     content = read_json(place)
     certificate = set(FIRST_ENTRIES) <= set(content) and "request" in content
-    return certificate or content.get("format") in (LEARNED_FORMAT, POLICY_FORMAT)
+    return certificate or content.get("format") in (LEARNED_FORMAT, EVALUATION_FORMAT, POLICY_FORMAT)
 
 
 def verify_learned(path: str | Path, *, key: str | Path | None = None, needed: Require = ()) -> Verdict:
@@ -140,19 +208,31 @@ def _check_alone(found: Findings, content: Mapping[str, Any]) -> dict[str, Any]:
         found.not_derived.append("policy")
         return {}
     found.not_derived.append("where the noise came from")
-    request = LearnRequest.from_dict(stated["request"])
+    whole = content.get("format") in (LEARNED_FORMAT, EVALUATION_FORMAT)
+    request: Any = (EvaluationRequest if content.get("format") == EVALUATION_FORMAT else LearnRequest).from_dict(
+        stated["request"]
+    )
     found.compare(stated["request"], request.to_dict(), "request", __version__)
-    plain = stated["certificate"] if content.get("format") == LEARNED_FORMAT else stated
+    plain = stated["certificate"] if whole else stated
     version = plain["terms"]["version"]
     check_version(found, version)
     certificate = request.certificate(plain["terms"]["noise"])
     derived = as_stated(plain, certificate, version)
-    if content.get("format") != LEARNED_FORMAT:
+    if not whole:
         found.compare(stated, {**derived, "request": request.to_dict()}, "certificate", version)
         found.right = "it is what its request gives"
         return {}
     require(stated["version"] == version, "the certificate must be of the version of its file", "another")
     payloads = tuple(base64.b64decode(text, validate=True) for text in stated["payloads"])
+    if content.get("format") == EVALUATION_FORMAT:
+        values = evaluation_to_dict(evaluated(request, payloads, certificate))
+        found.compare(stated, {**values, "version": version, "certificate": derived}, "", version)
+        found.kind, found.right = (
+            "evaluation on a log",
+            "certificate and values are what its request and its payloads give",
+        )
+        found.not_derived.append("payloads")
+        return {}
     again = planned(request, payloads, certificate)
     gives = {**learned_to_dict(again), "version": version, "certificate": derived}
     found.compare(stated, gives, "", version)

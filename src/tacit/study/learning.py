@@ -204,24 +204,31 @@ def learn(
     >>> learned.policy.states, learned.certificate.claim.epsilon
     (('well', 'sick'), 2.0)
     """
+    asked = {"epsilon": epsilon, "delta": delta, "keep": keep, "z": z, "fallback": fallback}
+    request, usable = read_log(
+        log, mapping, behaviour=behaviour, reports_per_person=reports_per_person, progress=progress, **asked
+    )
+    return learn_from(request, usable, SecureNoise() if noise is None else noise)
+
+
+def read_log(
+    log: LogSource,
+    mapping: EpisodeMapping | Mapping[str, Any] | str | Path,
+    *,
+    behaviour: Behaviour,
+    reports_per_person: int,
+    progress: Progress | None,
+    **asked: Any,
+) -> tuple[LearnRequest, Episodes]:
+    """What is asked of a log, and its episodes; nothing is released."""
     known = as_mapping(mapping)
     _require_behaviour(behaviour)
     # Everything public is checked before the log is opened.
-    asked = {"epsilon": epsilon, "delta": delta, "keep": keep, "z": z, "fallback": fallback}
-    _ = LearnRequest(mapping=known, people=1, reports_per_person=reports_per_person, **asked).channels  # type: ignore[arg-type]
+    _ = LearnRequest(mapping=known, people=1, reports_per_person=reports_per_person, **asked).channels
     check, episodes = check_log(log, known, reports_per_person=reports_per_person, progress=progress)
     usable = require_usable(check, episodes)
-    request = LearnRequest(
-        mapping=known,
-        epsilon=epsilon,
-        delta=delta,
-        people=usable.people,
-        reports_per_person=reports_per_person,
-        keep=keep,
-        z=z,
-        fallback=fallback,
-    )
-    return learn_from(request, usable, SecureNoise() if noise is None else noise)
+    found = LearnRequest(mapping=known, people=usable.people, reports_per_person=reports_per_person, **asked)
+    return found, usable
 
 
 def require_usable(check: DataCheck, episodes: Episodes | None) -> Episodes:
@@ -240,7 +247,7 @@ def require_usable(check: DataCheck, episodes: Episodes | None) -> Episodes:
 
 def learn_from(request: LearnRequest, episodes: Episodes, noise: Noise) -> Learned:
     """Release the counts of these episodes once, and plan."""
-    kind = _kind_of(noise)
+    kind = kind_of(noise)
     require(episodes.people == request.people, f"there must be {request.people} people", episodes.people)
     channels = request.channels
     stages = deal(episodes, request.reports_per_person, request.keep, noise)
@@ -257,7 +264,7 @@ def learn_from(request: LearnRequest, episodes: Episodes, noise: Noise) -> Learn
 
 def planned(request: LearnRequest, payloads: tuple[bytes, ...], certificate: Certificate) -> Learned:
     """Everything that follows from what was released (G2)."""
-    counts, known = _read(request, payloads), request.mapping
+    counts, known = released_counts(request, payloads), request.mapping
     default = 0 if request.fallback is None else known.action_names.index(request.fallback)
     plan = pessimistic_plan(counts, z=request.z, default=default)
     always = DeterministicPolicy(np.full_like(plan.actions, default))
@@ -293,7 +300,7 @@ def _shuffled(count: int, noise: Noise) -> Ints:
     return permutation(count, noise)
 
 
-def _read(request: LearnRequest, payloads: tuple[bytes, ...]) -> CountStatistics:
+def released_counts(request: LearnRequest, payloads: tuple[bytes, ...]) -> CountStatistics:
     """The totals of all stages, from what was released."""
     channels = request.channels
     require(len(payloads) == len(channels), f"there must be {len(channels)} payloads", len(payloads))
@@ -312,7 +319,8 @@ def _require_behaviour(behaviour: object) -> None:
         )
 
 
-def _kind_of(noise: object) -> NoiseKind:
+def kind_of(noise: object) -> NoiseKind:
+    """What a certificate says about this source of noise."""
     if isinstance(noise, SecureNoise):
         return "secure"
     if isinstance(noise, SimulationNoise):
