@@ -61,6 +61,7 @@ def fingerprint_of(parts: Assembled, *, noise: bool = True) -> str:
     'psrl r1 | totals, local, tight r1: subset r1, std transitions 6.112, rewards and complements 5.85 | none r1'
     """
     name, options = parse_learner(parts.config.learner)
+    options = {**options, "constants": parts.learner.constants}
     learner = learner_revision(name, options, _mechanism(parts.privatizer))
     rule = revision_of(RULES, parts.learner.constants)
     if parts.learner.z is not None:

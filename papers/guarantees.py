@@ -14,7 +14,8 @@ from typing import Final
 
 from papers.bai2024adversarial.verdicts import adversarial_verdicts
 from papers.bai2025secure.verdicts import gradient_verdicts, shuffle_verdicts
-from papers.garcelon2021local.verdicts import local_verdicts
+from papers.garcelon2021local.verdicts import bounded_epsilon, local_verdicts, printed_least_delta
+from papers.he2025policy.hidden_actions import hidden_action_delta
 from papers.verdict import (
     ACTIONS,
     DELTA,
@@ -25,11 +26,14 @@ from papers.verdict import (
     ROUNDS,
     STATES,
     Verdict,
+    listed,
 )
 from tacit._version import __version__
 
 __all__ = ["render_guarantees", "verdicts"]
 
+CONSTANTS: Final = (1.0, 2.0, 2.95)
+"""Values of the constant C of Prop. 14 of [garcelon2021local], which it leaves open."""
 COMMAND: Final = "python -m papers.guarantees > docs/guarantees.md"
 
 
@@ -65,9 +69,16 @@ def render_guarantees() -> str:
         ],
     )
     basis = _table(
-        ("#", "what differs between two neighbours", "neighbours", "unit", "the same number from the command line"),
+        (
+            "#",
+            "what differs between two neighbours",
+            "definition",
+            "neighbours",
+            "unit",
+            "the same number from the command line",
+        ),
         [
-            (str(v.row), v.accounted, "replace-one", v.unit, "-" if v.command is None else f"`{v.command}`")
+            (str(v.row), v.accounted, v.definition, "replace-one", v.unit, f"`{v.command}`" if v.command else "-")
             for v in rows
         ],
     )
@@ -84,13 +95,19 @@ def render_guarantees() -> str:
         epsilon=f"{EPSILON:g}",
         delta=f"{DELTA:g}",
         local_delta=f"{LOCAL_DELTA:g}",
+        hidden=", ".join(f"{hidden_action_delta(A):.1e} (A = {A})" for A in (2, 3, 4, 5)),
+        least=f"{printed_least_delta(STATES * ACTIONS):.3f}",
+        figure=f"{printed_least_delta(4):.3f}",
+        several=listed([bounded_epsilon(C) for C in CONSTANTS], certifies=True),
+        constants=" / ".join(f"{C:g}" for C in CONSTANTS),
         losses=LOSSES,
         rounds=ROUNDS,
     )
 
 
 def _verdict(verdict: Verdict) -> str:
-    word = "true" if verdict.true else "**FALSE**" if verdict.decided else "not proved"
+    false = f"**FALSE** under {verdict.definition}"
+    word = verdict.undecided or ("true" if verdict.true else false)
     return f"{word}; {verdict.remark}" if verdict.remark else word
 
 
@@ -111,9 +128,9 @@ actions, delta = {delta}; adversarial losses: K = {rounds}, X'A = {losses}, delt
 gradient and local: delta = {local_delta}. A standard deviation is that of the noise in one released number, of one
 prefix sum for trees. Certified epsilons are rounded up.
 
-Rows {false} are false as printed, row 5 is false for large epsilon,
-row 7 is not proved. `paper` calibrations exist in tacit to repeat the papers' experiments, and always carry the
-certificate of what they really give.
+Rows {false} are false as printed, each under the definition that it names; row 5 is false for
+large epsilon, row 7 is not proved, row 16 claims nothing at these sizes. `paper` calibrations exist in tacit to repeat
+the papers' experiments, and always carry the certificate of what they really give.
 
 {claims}
 
@@ -127,8 +144,17 @@ In every row one person's contribution is replaced by any other (replace-one); t
 
 - **true?** follows from the numbers: the certified epsilon at the claimed delta against the claimed one. Pure and
   Gaussian numbers are exact, PLD numbers are upper bounds that agree with an independent accountant's upper and lower
-  bounds to 1e-4. Row 3 is a lower bound on delta; row 7 has no finite sensitivity; in row 6 the adversary knows the
-  replaced user's action (if it is secret and drawn from the policy, no violation is known, and none is excluded).
+  bounds to 1e-4. Row 3 is a lower bound on delta; row 7 has no finite sensitivity.
+- **Row 6** has two answers. If the adversary knows the action of the replaced user, the claim is false. Under the
+  paper's own Definition 2 the mechanism draws the action and does not output it: the proof is still wrong, but the
+  statement is true at (1, 1e-5). Delta at epsilon 1 is at most {hidden}, by
+  joint convexity, maximised numerically over policies (`python -m papers.he2025policy.hidden_actions`).
+- **Rows 8 and 9** are about the released counters, as Lemma 5.1 is. Under JDP the adversary sees only actions, which
+  follow from the counters: for that no violation is known, and the proof is gone.
+- **Row 16** is not refuted. Prop. 14 asks for delta_0 of at least exp(-SA / ln(SA)^8), which is {least} here and
+  {figure} in the paper's figures (S = A = 2), so its delta' is above 1 in both; the theorem behind it also asks for
+  at most 1/2. It leaves C open: the same noise certifies epsilon {several} with C = {constants}. The printed delta' is
+  not inverted for the calibration `paper`, which puts the whole delta into every radius, as in the figures.
 - **paper std** is printed after the least repair that lets the mechanism run: rows 1, 2 and 4 send every bit as its own
   message (row 3 is what happens otherwise), trees put user k at leaf k-1.
 - **tight std** names the least noise that tacit certifies for the same claim, and better encodings where there are any.

@@ -51,6 +51,13 @@ WITH_MECHANISM: Final[Mapping[tuple[str, str], Changes]] = {
 }
 """Changes of a learner, or of one with an option, that concern its runs with one mechanism; its other goldens stay."""
 
+EQ5: Final = "0.9.0: argmax of the uncapped Q, and transition widths at the last step, as Eq. 5 has them"
+WITH_OPTION: Final[Mapping[str, Changes]] = {
+    "ldp-obi:constants=theory": (EQ5,),
+    "ldp-obi:constants=printed": (EQ5,),
+}
+"""Changes of a learner with an option (or constants), whatever the mechanism; its other goldens stay."""
+
 MECHANISMS: Final[Mapping[str, Changes]] = {
     "factorization": (),
     "kary-tree": (),
@@ -117,9 +124,11 @@ def learner_revision(name: str, options: Mapping[str, str], mechanism: str) -> s
     ('dp-ucbvi r1', 'dp-ucbvi r2')
     >>> learner_revision("ldp-psrl", {"prior": "noise-aware"}, "subset")
     'ldp-psrl r2'
+    >>> learner_revision("ldp-obi", {"constants": "theory"}, "laplace")
+    'ldp-obi r2'
     """
     names = (name, *(f"{name}:{key}={value}" for key, value in options.items()))
-    tables = (WITH_MECHANISM.get((known, mechanism), ()) for known in names)
+    tables = (WITH_OPTION.get(known, ()) + WITH_MECHANISM.get((known, mechanism), ()) for known in names)
     own = tuple(change for changes in tables for change in changes)
     return revision_of({**LEARNERS, name: LEARNERS[name] + own} if own else LEARNERS, name)
 

@@ -137,7 +137,9 @@ STATEMENTS: Final = (
         "Theorem 1",
         "DP-PG with classical Gaussian noise is (epsilon, delta)-DP",
         "partly",
-        "true up to epsilon 8.42 at delta 1e-5 and false beyond (row 5); no guarantee for Gaussian policies (row 7)",
+        "true up to epsilon 8.42 at delta 1e-5; beyond, its noise is too small for the sensitivity that it states"
+        " (row 5,"
+        " Definition 2 with a known action); no guarantee for Gaussian policies (row 7)",
     ),
     Statement(
         "he2025policy",
@@ -176,7 +178,11 @@ STATEMENTS: Final = (
         "Theorem 4",
         "softmax with log-barrier: (epsilon, delta)-DP, global error N^(-1/6), cost N^(-2/9)",
         "partly",
-        "the rate is met (-0.22 to -0.31); the guarantee is false with the printed G (row 6)",
+        "the rate is met (-0.22 to -0.31); the proof of the guarantee is wrong (the printed G bounds a mean square);"
+        " at (1,"
+        " 1e-5) the guarantee holds under Definition 2, where the action is hidden, and is false once the action is"
+        " public"
+        " (row 6)",
         "he2025policy/theorem4",
     ),
     # ------------------------------------------------------------------------------------------- bai2024adversarial
@@ -227,14 +233,16 @@ STATEMENTS: Final = (
         "Lemma 5.1",
         "the Central Privatizer is epsilon-DP",
         "refuted",
-        "twice the epsilon for counts, (4/3 + X'A/(3H)) epsilon with full information (rows 8 and 9)",
+        "for the released counters, replace-one: twice the epsilon for counts, (4/3 + X'A/(3H)) epsilon with full"
+        " information (rows 8 and 9)",
     ),
     Statement(
         "bai2024adversarial",
         "Theorem 5.2",
         "epsilon-JDP with lower-order cost of privacy",
         "partly",
-        "the guarantee is false (Lemma 5.1); the cost falls as 1/epsilon with full information (0.97 and 1.03)",
+        "its proof rests on Lemma 5.1, which is false; under JDP itself, where actions alone are seen, no violation is"
+        " known; the cost falls as 1/epsilon with full information (0.97 and 1.03)",
         "bai2024adversarial/table1",
     ),
     Statement(
@@ -249,14 +257,15 @@ STATEMENTS: Final = (
         "Lemma 5.6",
         "released bandit losses are epsilon/3-DP and epsilon/3-LDP",
         "refuted",
-        "2 epsilon/3: 2H losses differ between neighbours",
+        "under LDP (Definition 2.2): 2 epsilon/3, since 2H losses differ between neighbours (row 10)",
     ),
     Statement(
         "bai2024adversarial",
         "Lemma 5.7",
         "the Local Privatizer is epsilon-LDP",
         "refuted",
-        "rows 10 and 11 of the guarantees; and its noise is not identically distributed over k",
+        "under LDP (Definition 2.2), rows 10 and 11 of the guarantees; and its noise is not identically distributed"
+        " over k",
     ),
     Statement(
         "bai2024adversarial",
@@ -356,8 +365,10 @@ STATEMENTS: Final = (
         "garcelon2021local",
         "Proposition 14",
         "bounded noise is (3H epsilon, delta')-LDP",
-        "refuted",
-        "the theorem behind it needs more than 1e11 cells and leaves C open; with C = 1 a claim of 1 is 4.3 (row 16)",
+        "partly",
+        "vacuous at the sizes of its figures: nothing is claimed below delta_0 = 0.977 (S = 4, A = 2), and the theorem"
+        " behind it needs more than 1e11 cells; the constant C is open: a claim of 1 at delta 1e-5 is really 4.26, 1.60"
+        " and 0.963 with C = 1, 2 and 2.95 (row 16); its delta' is not inverted in `paper`",
     ),
     Statement(
         "garcelon2021local",
@@ -372,7 +383,7 @@ STATEMENTS: Final = (
         "Figure 1",
         "LDP-OBI with Laplace noise and LDP-PSRL against UCB-VI, LDP-PSRL slightly better",
         "partly",
-        "the order in epsilon and the bend to sqrt(K) are there; LDP-PSRL has 89 to 3,300 times less regret",
+        "the order in epsilon and the bend to sqrt(K) are there; LDP-PSRL has 61 to 3,000 times less regret",
         "garcelon2021local/fig1",
     ),
     Statement(
@@ -403,8 +414,9 @@ STATEMENTS: Final = (
         "garcelon2021local",
         "Figure 9",
         "two trajectories become almost indistinguishable at epsilon 20",
-        "refuted",
-        "two real trajectories that differ in the cell: at epsilon 20 a test tells them apart 57% better than"
+        "not reproducible",
+        "its trajectories are not named, and two that agree in the cell have one histogram; for two that differ in"
+        " it, at epsilon 20 a test tells them apart 57% better than"
         " by chance (with tight noise 81%), where at epsilon 0.2 it would be 0.8%",
         "garcelon2021local/fig9",
     ),

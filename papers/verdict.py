@@ -73,14 +73,21 @@ class Verdict:
     tight_std: str
     tight_epsilon: float | None
     accounted: str
+    definition: str
+    """The definition of privacy under which the numbers decide, replace-one."""
     unit: str = "one trajectory"
     command: str | None = None
-    decided: bool = True
-    """False where a proof is missing and no attack is known either."""
+    undecided: str = ""
+    """The verdict where the numbers decide nothing: a proof is missing, or nothing is claimed at these sizes."""
+
+    @property
+    def decided(self) -> bool:
+        """Whether the numbers decide."""
+        return not self.undecided
 
     @property
     def true(self) -> bool:
-        """Whether what is claimed is true, replace-one."""
+        """Whether what is claimed is true under `definition`."""
         return self.epsilon <= self.claimed[0]
 
 

@@ -48,7 +48,7 @@ LONG_CASES: Final = (
     ("full, learned", "local, pure"),
 )
 """What runs for 10⁶ episodes, too."""
-SEEDS: Final = {"smoke": (2, 1), "paper": (3, 2)}
+SEEDS: Final = {"smoke": (2, 1), "paper": (20, 10)}
 """Of all runs, and of the long ones."""
 
 BASE: Final = {"layers": 4, "states": 3, "actions": 2}
@@ -85,7 +85,7 @@ def pure_runs(scale: Scale) -> tuple[Run, ...]:
 
 def power_runs(scale: Scale) -> tuple[Run, ...]:
     """Three random worlds of every size, without privacy, central and local; all pure and tight."""
-    K, seeds, worlds = {"smoke": (500, 1, (1,)), "paper": (10_000, 2, (1, 2, 3))}[scale]
+    K, seeds, worlds = {"smoke": (500, 1, (1,)), "paper": (10_000, 10, (1, 2, 3))}[scale]
     sizes = dict.fromkeys(tuple({**BASE, name: n}.items()) for name, values in SWEEPS.items() for n in values)
     found = []
     for size in sizes:

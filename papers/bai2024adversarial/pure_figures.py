@@ -143,8 +143,10 @@ class PureFigure:
             ax.set_ylabel("share of uniform", color=GREY, fontsize=9)
         handles, labels = axes[0, 0].get_legend_handles_labels()
         figure.suptitle(title, fontsize=12, x=0.01, ha="left")
+        most, *fewer = sorted({len(seeds) for curve in curves for seeds in curve["raw"]}, reverse=True)
+        seeds = f"{most} seeds" + "".join(f" ({number} at 10⁶)" for number in fewer)
         words = (
-            "sinusoidal losses; regret as a share of the uniform policy's, mean of 3 seeds (2 at 10⁶), band: least to "
+            f"sinusoidal losses; regret as a share of the uniform policy's, mean of {seeds}, band: least to "
             "greatest; hollow: ε = 1;\nbelow 0: not shown; simulation only"
         )
         legend = figure.legend(

@@ -38,6 +38,7 @@ TABLE: Final = Family(name="loss table", up=LOSSES, down=0, shift=1.0)
 ROOT2: Final = math.sqrt(2.0)
 
 
+COUNTERS: Final = "DP of the released counters (Lemma 5.1)"
 MOVED: Final = COUNT.differing
 LEVELS: Final = tree_levels(ROUNDS)
 SINGLE: Final = 3.0 * HORIZON / EPSILON
@@ -109,6 +110,7 @@ def _bandit_losses() -> Verdict:
     epsilon = epsilon_of(laplace(SINGLE, MOVED), 0.0)
     return Verdict(
         row=10,
+        definition="LDP (Definition 2.2)",
         source="bai2024adversarial",
         mechanism="bandit losses alone (Lemma 5.6)",
         claim=f"{EPSILON / 3:.4g}-LDP, pure",
@@ -131,6 +133,7 @@ def _local() -> Verdict:
     whole = allocate_laplace([COUNT, TABLE], [1.0, 1.0], EPSILON, [1, 1])
     return Verdict(
         row=11,
+        definition="LDP (Definition 2.2)",
         source="bai2024adversarial",
         mechanism="local, bandit / full information",
         claim=f"{EPSILON:g}-LDP, pure",
@@ -150,7 +153,13 @@ def _local() -> Verdict:
 
 
 def _central(**row: Any) -> Verdict:
-    return Verdict(source="bai2024adversarial", claim=f"{EPSILON:g}-JDP, pure", claimed=(EPSILON, 0.0), **row)
+    return Verdict(
+        source="bai2024adversarial",
+        definition=COUNTERS,
+        claim=f"{EPSILON:g}-JDP, pure",
+        claimed=(EPSILON, 0.0),
+        **row,
+    )
 
 
 def _all(readings: Sequence[Events], delta: float) -> str:

@@ -44,7 +44,7 @@ GAPS: Final = {"smoke": (1, 4), "paper": tuple(range(1, 11))}
 """j of the gaps Δ = 2^-j."""
 EPSILONS: Final = {"smoke": (1.0,), "paper": (4.0, 1.0, 0.25)}
 LONGEST: Final = {"smoke": 10**6, "paper": 10**10}
-GROWTH_SEEDS: Final = 3
+GROWTH_SEEDS: Final = {"smoke": 3, "paper": 10}
 RIVER: Final = "riverswim:states=3,horizon=4"
 """2¹² policies: small enough for many runs."""
 SCAN: Final = {"smoke": (1.0, 0.01), "paper": (1.0, 0.3, 0.1, 0.03, 0.01, 0.003, 0.001)}
@@ -59,6 +59,9 @@ CHANGES: Final = {
     "first L = 1024": "first=1024",
     "nothing is forgotten": "forget=false",
     "first L = 1024, nothing forgotten": "first=1024,forget=false",
+    "L fixed at √K": "schedule=fixed",
+    "L = b²": "schedule=polynomial",
+    "L = K^(1-2^-b)": "schedule=apeve",
 }
 PRIVATE: Final[dict[str, dict[str, Any]]] = {
     "no privacy": {},
@@ -95,7 +98,7 @@ def growth_runs(scale: Scale) -> tuple[Run, ...]:
                     environment=f"{TREE},gap={0.5**j:.6g}",
                     learner=f"sdp-pe:variant={variant}",
                     episodes=episodes,
-                    seeds=as_seeds(GROWTH_SEEDS),
+                    seeds=as_seeds(GROWTH_SEEDS[scale]),
                     constants=constants,
                     checkpoints=60,
                     **private,

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from papers.bai2024shuffle.experiments import GROWTH_SEEDS, SIZES
+from papers.bai2024shuffle.experiments import SIZES
 from papers.fitting import finite, fit_exponent
 from papers.panels import save_titled
 from tacit.arrays import Floats
@@ -101,6 +101,7 @@ class GrowthFigure:
     def draw(self, results: Sequence[Result], path: Path, *, title: str) -> Figure:
         """Write the numbers as JSON beside the figure, and draw them."""
         told = {"version": results[0].version, "title": title, "growth": growth_of(results)}
+        told["seeds"] = len(results[0].seeds)
         write_json(path.with_suffix(".json"), told)
         return self.paint(told, path, title=title)
 
@@ -132,7 +133,7 @@ class GrowthFigure:
             ax.spines[["top", "right"]].set_visible(False)
             ax.tick_params(colors=GREY, labelsize=8)
             ax.legend(frameon=False, fontsize=8)
-        words = f"mean of {GROWTH_SEEDS} seeds, gaps 2^-1 to 2^-10; fitted below {LEARNED} of uniform"
+        words = f"mean of {told['seeds']} seeds, gaps 2^-1 to 2^-10; fitted below {LEARNED} of uniform"
         return save_titled(figure, path, title, words)
 
 

@@ -45,7 +45,7 @@ def runs(scale: Scale) -> tuple[Run, ...]:
                         environment=world,
                         learner=f"sdp-pe:variant={variant}",
                         episodes=USERS[scale],
-                        seeds=as_seeds(3),
+                        seeds=as_seeds({"smoke": 3, "paper": 10}[scale]),
                         constants="practical",
                         checkpoints=20,
                         **private,

@@ -30,6 +30,7 @@ COMMAND: Final = (
     f"tacit certify --trust shuffle --states {STATES} --actions {ACTIONS} --horizon {HORIZON} --episodes 20000 "
     f"--batch 1000 --epsilon {EPSILON:g} --delta {DELTA:g}"
 )
+BATCHES: Final = "B-batch SDP (Definition 3)"
 REWARD_EPISODE: Final = "one episode (s, a, R) of a user"
 
 
@@ -60,6 +61,7 @@ def shuffle_verdicts() -> tuple[Verdict, ...]:
                 f"variance of n = 1000 / {(small[1].std / fine[36]) ** 2:.0f} ... "
                 f"/ {(small[1].std / fine[22]) ** 2:.0f}",
                 tight_epsilon=_fair(36),
+                definition=BATCHES,
                 accounted=f"{differing} x Binomial, {each} up and {each} down by one",
                 claim=SDP,
                 claimed=(EPSILON, DELTA),
@@ -83,7 +85,8 @@ def shuffle_verdicts() -> tuple[Verdict, ...]:
             paper_std="as rows 1 and 2",
             tight_std="as rows 1 and 2",
             tight_epsilon=None,
-            accounted=f"{each} up counters that nobody else has: y + noise = m + 1 proves y = 1",
+            definition=BATCHES,
+            accounted=f"{each} up counters that no other user has: y + noise = m + 1 proves y = 1",
         )
     )
     paper = paper_binomial(HORIZON, EPSILON, DELTA, users=1000)
@@ -105,6 +108,7 @@ def shuffle_verdicts() -> tuple[Verdict, ...]:
             tight_std=f"{crude[4]:.4g} (4 counters), {crude[2]:.4g} (2); variance / {(paper.std / crude[4]) ** 2:.0f} "
             f"and / {(paper.std / crude[2]) ** 2:.0f}",
             tight_epsilon=_fair(4),
+            definition=BATCHES,
             accounted="4 (2) x Binomial, half up and half down by one",
         )
     )
@@ -132,6 +136,7 @@ def gradient_verdicts() -> tuple[Verdict, ...]:
             paper_std=f"{paper:.4g} Delta2",
             tight_std=f"{tight:.4g} Delta2 (x {tight / paper:.2f})",
             tight_epsilon=gaussian_epsilon(LOCAL_DELTA, 1.0 / tight),
+            definition="Definition 2",
             accounted="1 x Gaussian over Delta2, fresh users in every batch",
             unit=REWARD_EPISODE,
             source="he2025policy",
@@ -143,12 +148,14 @@ def gradient_verdicts() -> tuple[Verdict, ...]:
             claim=claim,
             epsilon=max(softmax),
             certified=f"{listed(softmax, certifies=True)} for A = 2 / 4 / 10, action known to the adversary",
-            remark="the printed G bounds an expectation; the norm reaches sqrt(2)",
+            remark="true under Definition 2 (hidden action) at this epsilon and delta, although the proof is wrong: "
+            "the printed G bounds a mean square, the norm reaches sqrt(2)",
             sound="G = sqrt(2), or clip every user's gradient",
             paper_std=f"{2.0 * wrong[2] * paper:.4g} Rmax/m (A = 2)",
             tight_std=f"{2.0 * math.sqrt(2.0) * tight:.4g} Rmax/m (rewards in [-Rmax, Rmax]), "
             f"{2.0 * tight:.4g} Rmax/m (in [0, Rmax])",
             tight_epsilon=gaussian_epsilon(LOCAL_DELTA, 1.0 / tight),
+            definition="a known action",
             accounted="1 x Gaussian over 2 sqrt(2) Rmax/m",
             unit=REWARD_EPISODE,
             source="he2025policy",
@@ -161,11 +168,12 @@ def gradient_verdicts() -> tuple[Verdict, ...]:
             epsilon=math.inf,
             certified="none: the score (a - mean) phi / s^2 is unbounded, so is the sensitivity",
             remark="the theorem does not apply without a bound on the score",
-            decided=False,
+            undecided="not proved",
             sound="clip every user's gradient to norm C: Delta2 = 2C/m",
             paper_std="-",
             tight_std=f"{2.0 * tight:.4g} C/m after clipping",
             tight_epsilon=gaussian_epsilon(LOCAL_DELTA, 1.0 / tight),
+            definition="Definition 2",
             accounted="nothing: no finite sensitivity",
             unit=REWARD_EPISODE,
             source="he2025policy",

@@ -8,6 +8,7 @@ import numpy as np
 
 from papers.claims.measured import Results
 from papers.claims.reading import Card, Value
+from papers.he2025policy.hidden_actions import hidden_action_delta
 
 __all__ = ["claims"]
 
@@ -33,8 +34,12 @@ def claims(card: Card, results: Results) -> None:
     """Quote every number of the card."""
     found = card.section("Deviations")
     found.states(
-        "G² = 1 - 1/A", "supremum is 2.", "the claimed (1, 1e-5) is really 1.61, 1.29 and 1.16 for 2, 4 and 10 actions"
+        "G² = 1 - 1/A",
+        "supremum is 2.",
+        "the claimed (1, 1e-5) is really 1.61, 1.29 and 1.16 for 2, 4 and 10 actions",
+        "true at (1, 1e-5), with δ at",
     )
+    found.says("with δ at most {} for 2 actions", hidden_action_delta(2))
     found.states("2 R_max/m for rewards in [0, R_max]", "8.42 (δ = 1e-5)", "needs 0.77 of the noise", "1/(LB)")
     _rates(card, results)
     _powers(card, results)

@@ -10,6 +10,7 @@ from papers.claims.bai2024shuffle import VERSIONS, lost_with_theory
 from papers.claims.measured import Results
 from papers.claims.reading import About, Card, Section
 from papers.garcelon2021local.noise import advantage
+from papers.garcelon2021local.verdicts import bounded_epsilon, printed_least_delta
 from papers.statements import STATEMENTS, Status
 
 __all__ = ["claims"]
@@ -87,7 +88,7 @@ def _policy(part: Section, results: Results) -> None:
         return [one["exponent_tail"] for one in curves[name] if one["epsilon"] is None]
 
     part.states("at delta 1e-5", "N^(-1/2), the cost of privacy as N^(-2/3)", "N^(-1/4), cost N^(-1/3)")
-    part.states("N^(-1/6), cost N^(-2/9)", "power of d above 1", "R^2 G for R^2 G^2")
+    part.states("N^(-1/6), cost N^(-2/9)", "power of d above 1", "R^2 G for R^2 G^2", "at (1, 1e-5)")
     costs = [
         one["privacy_cost_exponent_tail"] for one in curves["theorem2"] if one["epsilon"] is not None and one["d"] < 100
     ]
@@ -161,7 +162,12 @@ def _local(part: Section, results: Results) -> None:
     )
     part.states("c = 4 ln(24/delta)", "c^2 of its proof", "epsilon up to 1", "at 1/12 they are left 20 times")
     part.states(
-        "more than 1e11 cells", "a claim of 1 is 4.3", "(0, 1) of an MDP", "almost indistinguishable at epsilon 20"
+        "more than 1e11 cells", "(0, 1) of an MDP", "almost indistinguishable at epsilon 20", "and 2.95 (row 16)"
+    )
+    part.says("below delta_0 = {} (S = 4, A = 2)", printed_least_delta(8))
+    part.says(
+        "a claim of 1 at delta 1e-5 is really {}, {} and {} with C = 1, 2 and",
+        *(bounded_epsilon(C) for C in (1.0, 2.0, 2.95)),
     )
     std = {
         (one["panel"], one["line"].split(":")[0]): one["std"]

@@ -42,7 +42,7 @@ DELTA: Final = 1e-6
 HORIZON: Final = 2
 POWERS: Final = range(2, 10)
 MECHANISMS: Final = {"M_sh (m = 1)": "rr", "Laplace": "laplace"}
-SIZES: Final = {"smoke": (20_000, 2), "paper": (10_000_000, 5)}
+SIZES: Final = {"smoke": (20_000, 2), "paper": (10_000_000, 20)}
 USERS: Final = 60
 """Of the transcript that is attacked."""
 

@@ -44,7 +44,7 @@ PAIRS: Final = tuple((leaf, action) for leaf in range(LEAVES) for action in rang
 PROOF, WIDE = "Δ of the proof", "Δ = 1/4"
 CASES: Final = ((PROOF, 0.2), (PROOF, 2.0), (WIDE, 2.0))
 """Panels and epsilons; from ε = ln(3/2) on the proof's instances and its bound are the same."""
-SIZES: Final = {"smoke": {3_000: 1}, "paper": {10_000: 4, 100_000: 2, 1_000_000: 1}}
+SIZES: Final = {"smoke": {3_000: 1}, "paper": {10_000: 4, 100_000: 2, 1_000_000: 2}}
 """Episodes, and how many seeds each pair has."""
 LEARNERS: Final = {
     "LDP-OBI, theory": ("ldp-obi:time_homogeneous=true", "theory"),

@@ -93,7 +93,7 @@ def printed_runs(scale: Scale) -> tuple[Run, ...]:
 
 def every_user_runs(scale: Scale) -> tuple[Run, ...]:
     """Four runs twice, replanned rarely and after every user; few seeds, because each takes minutes at full size."""
-    seeds = {"smoke": 2, "paper": 3}[scale]
+    seeds = {"smoke": 2, "paper": 10}[scale]
     found = []
     for words, replan in (("rarely", "geometric"), ("every", "every")):
         for run in (

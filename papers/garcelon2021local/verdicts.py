@@ -25,7 +25,7 @@ from tacit.noise.laplace import Laplace, paper_laplace_scale
 from tacit.noise.randomized_response import RandomizedResponse, paper_response_epsilon
 from tacit.noise.unary_encoding import UnaryEncoding
 
-__all__ = ["local_verdicts"]
+__all__ = ["bounded_epsilon", "local_verdicts", "printed_delta", "printed_least_delta"]
 
 THREE: Final = pooled(HORIZON - 1, HORIZON, HORIZON)
 """N^p, N^r and R, added up over the steps."""
@@ -38,6 +38,8 @@ LOCAL: Final = (
 )
 
 
+CELLS: Final = (STATES**2 * ACTIONS, STATES * ACTIONS, STATES * ACTIONS)
+"""Counters of N^p, N^r and R."""
 PURE: Final = {"claim": f"{EPSILON:g}-LDP, pure", "claimed": (EPSILON, 0.0)}
 APPROXIMATE: Final = {"claim": f"({EPSILON:g}, {LOCAL_DELTA:g})-LDP", "claimed": (EPSILON, LOCAL_DELTA)}
 
@@ -134,19 +136,50 @@ def _randomized_response() -> Verdict:
     )
 
 
+def bounded_epsilon(constant: float = 1.0, delta: float = LOCAL_DELTA) -> float:
+    """What Alg. 6 certifies with a constant C of Prop. 14, at the reference instance and epsilon.
+
+    >>> [round(bounded_epsilon(C), 3) for C in (1.0, 2.95)]
+    [4.265, 0.963]
+    """
+    printed = [Bounded(limit=constant * paper_bounded_limit(cells, HORIZON, EPSILON, LOCAL_DELTA)) for cells in CELLS]
+    return epsilon_of(
+        tuple(pair for noise, family in zip(printed, THREE, strict=True) for pair in noise.events(family)), delta
+    )
+
+
+def printed_least_delta(cells: int) -> float:
+    """exp(-k / ln(k)^8), the least delta_0 for which Prop. 14 says anything, k = SA.
+
+    >>> round(printed_least_delta(8), 3), round(printed_least_delta(4), 3)
+    (0.977, 0.746)
+    """
+    return math.exp(-cells / math.log(cells) ** 8)
+
+
+def printed_delta(small_epsilon: float, horizon: int, delta_0: float, delta_1: float) -> float:
+    """The delta' of Prop. 14: its claim is (3 H epsilon, delta')-LDP.
+
+    >>> printed_delta(1 / 18, 6, printed_least_delta(8), printed_least_delta(32)) > 1.0
+    True
+    """
+    grown = math.expm1(horizon * small_epsilon) / math.expm1(small_epsilon)
+    d0, d1, e = delta_0 * grown, delta_1 * grown, math.exp(horizon * small_epsilon)
+    return d1 * e**2 + 2.0 * d0 * e**2 + 2.0 * d0 * d1 * e + d0**2 * e + d0**2 * d1
+
+
 def _bounded(gaussian: Gaussian) -> Verdict:
-    cells = (STATES**2 * ACTIONS, STATES * ACTIONS, STATES * ACTIONS)
-    printed = [Bounded(limit=paper_bounded_limit(number, HORIZON, EPSILON, LOCAL_DELTA)) for number in cells]
-    exposed = tuple(pair for noise, family in zip(printed, THREE, strict=True) for pair in noise.events(family))
+    printed = Bounded(limit=paper_bounded_limit(CELLS[1], HORIZON, EPSILON, LOCAL_DELTA))
     least = Bounded(limit=least_radius(EPSILON, LOCAL_DELTA, [f.shift for f in THREE for _ in range(f.differing)]))
     return _local(
         **APPROXIMATE,
         row=16,
         mechanism="bounded noise, open constant C = 1",
-        epsilon=epsilon_of(exposed, LOCAL_DELTA),
-        remark="its theorem needs exp(-k/ln^8 k) <= 1/2, so k >= 1.26e11 cells (or k <= 3)",
+        epsilon=bounded_epsilon(),
+        undecided="vacuous at the sizes of its figures",
+        remark=f"nothing is claimed below delta_0 = {printed_least_delta(STATES * ACTIONS):.3f}, C is open",
         sound="exact least radius by PLD",
-        paper_std=f"{printed[1].std:.4g} (R = {printed[1].limit:.4g})",
+        paper_std=f"{printed.std:.4g} (R = {printed.limit:.4g})",
         tight_std=f"{least.std:.4g} (R = {least.limit:.4g}), {least.std / gaussian.std:.1f} times the Gaussian's",
         tight_epsilon=certified(least, THREE, LOCAL_DELTA),
         command=LOCAL + f"bounded --delta {LOCAL_DELTA:g} --calibration paper",
@@ -196,5 +229,6 @@ def _local(*, epsilon: float, **row: Any) -> Verdict:
         "certified": up(epsilon),
         "accounted": "one counter up and one down in each of three families, by 5, 6 and 6",
         "remark": "",
+        "definition": "LDP (Definition 1)",
     }
     return Verdict(source="garcelon2021local", epsilon=epsilon, **(usual | row))

@@ -43,52 +43,109 @@ def local(shape, mechanism, *, epsilon=2.0, calibration="tight", delta=1e-3):
     )
 
 
-def hoeffding_policy(released, horizon, users, delta):
-    """The non-private form, written anew: Hoeffding and Weissman widths on exact counts, first action on ties."""
+def eq5(r, P, bonus_r, bonus_p, horizon):
+    """Eq. 5 of the paper, from its text: π = argmax_a Q, V = min{H-h+1, max_a Q}, b_h = (H-h+1) β^p + β^r at every h.
+
+    Kept apart by step there is no N^p at the last one, so no β^p either.
+    """
+    stages = r.shape[0]
+    V = np.zeros(r.shape[1])
+    values, worth = [], []
+    for h in range(horizon, 0, -1):  # as the paper counts
+        g = min(h, stages) - 1
+        b = (horizon - h + 1) * bonus_p[g] + bonus_r[g]
+        if stages > 1 and h == horizon:
+            b = bonus_r[g]
+        Q = r[g] + b + P[g] @ V
+        V = np.minimum(horizon - h + 1, Q.max(axis=-1))
+        values.append(V)
+        worth.append(Q)
+    return np.array(values[::-1]), np.array(worth[::-1])
+
+
+def exact_model(released, horizon, users, delta):
+    """Eq. 4 and Prop. 4 with all c = 0, written anew."""
     stages, S, A = released.visits.shape
     ell = math.log(4 * math.pi**2 * stages * S * A * horizon * (users + 1) ** 3 / (3 * delta))
-    V = np.zeros(S)
-    values = []
-    for h in range(horizon - 1, -1, -1):
-        g = min(h, stages - 1)
-        Q = np.full((S, A), float(horizon - h))
-        for s in range(S):
-            for a in range(A):
-                n, row = released.visits[g, s, a], released.transitions[g, s, a]
-                if n <= 0 or (h < horizon - 1 and row.sum() <= 0):
-                    continue
-                q = released.rewards[g, s, a] / n + math.sqrt(2 * ell / n)
-                if h < horizon - 1:
-                    q += (horizon - h) * math.sqrt(14 * S * ell / row.sum()) + row @ V / row.sum()
-                Q[s, a] = min(horizon - h, q)
-        V = Q.max(axis=1)
-        values.append(V)
-    return np.array(values[::-1])
+    n, row = np.maximum(released.visits, 1), np.maximum(released.transitions.sum(axis=-1), 1)
+    r, P = released.rewards / n, released.transitions / row[..., None]
+    return r, P, np.sqrt(2 * ell / n), np.sqrt(14 * S * ell / row)
 
 
+@pytest.mark.parametrize("users", [3_000_000, 300])
 @pytest.mark.parametrize("staged", [True, False])
-def test_without_noise_it_is_its_non_private_form(staged):
+def test_without_noise_it_is_eq_5(staged, users):
     mdp = small_mdp(3) if staged else homogeneous_mdp(3)
-    users = 3_000_000
     released = exact_statistics(mdp, uniform_policy(4, 3, 2), users, staged=staged)
     learner = LDPOBI(shape=shape_of(mdp, staged=staged), precision=exact_sums())
-    belief, _ = learner.plan(told(learner, learner.begin(), released), np.random.default_rng(0))
-    expected = hoeffding_policy(released, mdp.horizon, users, 0.05)
-    np.testing.assert_allclose(belief.V[:-1], expected, rtol=1e-12)
-    assert (expected < np.arange(4, 0, -1)[:, None]).any()  # the widths are below the ceiling somewhere
+    belief, plan = learner.plan(told(learner, learner.begin(), released), np.random.default_rng(0))
+    values, Q = eq5(*exact_model(released, mdp.horizon, users, 0.05), mdp.horizon)
+    np.testing.assert_allclose(belief.V[:-1], values, rtol=1e-12)
+    chosen = np.take_along_axis(Q, plan.policy.actions[..., None], axis=-1)[..., 0]
+    np.testing.assert_allclose(chosen, Q.max(axis=-1), rtol=1e-12)
+    # Few users: every value is at its cap, and the argmax still tells actions apart. Many: some are below it.
+    assert (values < np.arange(4, 0, -1)[:, None]).any() == (users > 300)
 
 
-def test_epsilon_to_infinity_is_the_non_private_run():
-    # At a huge epsilon the noise is far below the rounding of a count: the same regret, episode by episode.
+def planned(visits, rewards, transitions, *, users, seed):
+    """The plan of one state, two actions, two steps, pooled and without noise."""
+    shape = CountShape(horizon=2, num_states=1, num_actions=2, staged=False)
+    released = Unprotected(shape=shape).begin().released
+    released.visits[:], released.rewards[:] = visits, rewards
+    released.transitions[0, 0, :, 0] = transitions
+    released.users[0] = users
+    learner = LDPOBI(shape=shape, precision=exact_sums())
+    return learner.plan(told(learner, learner.begin(), released), np.random.default_rng(seed))
+
+
+def test_eq_5_by_hand_the_argmax_sees_what_the_cap_hides():
+    # k = 1001, δ = 0.05: ℓ = ln(4π²·2·2·1001³/0.15) = 27.685, β^r = √(2ℓ/1000) = 0.2353, β^p = √(14ℓ/500) = 0.8805.
+    # Step 2: Q = 0.9 + 0.2353 + 0.8805 = 2.0158 and 1.2158, V = min{1, Q} = 1.
+    # Step 1: Q = 0.9 + 0.2353 + 2·0.8805 + 1 = 3.8962 and 3.0962, V = 2. Both exceed the cap; the first is the argmax.
+    for seed in range(20):
+        belief, plan = planned([1000, 1000], [900, 100], [500, 500], users=1000, seed=seed)
+        assert plan.policy.actions.tolist() == [[0], [0]]
+    np.testing.assert_allclose(belief.Q[0], [3.8962, 3.0962], atol=1e-4)
+    np.testing.assert_allclose(belief.V[:, 0], [2.0, 1.0, 0.0])
+
+
+def test_eq_5_by_hand_transition_widths_count_at_the_last_step():
+    # Step 2: Q = 0.5 + 0.2353 + √(14ℓ/900) = 1.3916, and 0.45 + 0.2353 + √(14ℓ/100) = 2.6540: the second, which has
+    # the smaller reward and the same β^r.
+    for seed in range(20):
+        _, plan = planned([1000, 1000], [500, 450], [900, 100], users=1000, seed=seed)
+        assert plan.policy.actions[1, 0] == 1
+
+
+def test_noisy_values_below_zero_are_not_lifted():
+    # Off the good event a reward can be far below zero; Eq. 5 caps V from above only.
+    belief, _ = planned([10**9, 10**9], [-(10**9), -2 * 10**9], [10**9, 10**9], users=10**9, seed=0)
+    assert belief.V[1, 0] == pytest.approx(-1.0, abs=0.01)
+    assert belief.V[0, 0] == pytest.approx(-2.0, abs=0.01)
+
+
+def test_epsilon_to_infinity_is_the_non_private_plan():
+    # At a huge epsilon the noise is far below the rounding of a count: the same values and policy.
     mdp = random_mdp(seed=3)
     shape = shape_of(mdp, staged=False)
-    quiet = local(shape, "laplace", epsilon=1e15)
-    runs = [
-        simulate(mdp, LDPOBI(shape=shape, precision=p.precision()), p, episodes=300_000, seed=1)
-        for p in (quiet, Unprotected(shape=shape))
-    ]
-    np.testing.assert_allclose(runs[0].regret, runs[1].regret, rtol=1e-9)
-    assert runs[0].regret[-1] < 0.8 * 300_000  # it has learned something
+    plans = []
+    for privatizer in (local(shape, "laplace", epsilon=1e15), Unprotected(shape=shape)):
+        batch = flow_counts(mdp, uniform_policy(2, 2, 2), 300_000, np.random.default_rng(0))
+        _, released = shown(privatizer, privatizer.begin(), batch, SimulationNoise(np.random.default_rng(1)))
+        learner = LDPOBI(shape=shape, precision=privatizer.precision())
+        belief, plan = learner.plan(told(learner, learner.begin(), released), np.random.default_rng(0))
+        plans.append((belief.V, plan.policy.actions))
+    np.testing.assert_allclose(plans[0][0], plans[1][0], rtol=1e-9)
+    np.testing.assert_array_equal(plans[0][1], plans[1][1])
+
+
+def test_without_noise_it_learns():
+    mdp = random_mdp(seed=3)
+    shape = shape_of(mdp, staged=False)
+    found = simulate(
+        mdp, LDPOBI(shape=shape, precision=exact_sums()), Unprotected(shape=shape), episodes=300_000, seed=1
+    )
+    assert found.regret[-1] < 0.2 * 300_000  # the uniform policy has 300,000
 
 
 @pytest.mark.statistical

@@ -13,7 +13,10 @@ import pytest
 from mpmath import erfc, exp, log, mp, mpf, sqrt
 
 from papers.bai2025secure.verdicts import first_leak, first_violation, leak
+from papers.garcelon2021local.verdicts import bounded_epsilon, printed_delta, printed_least_delta
 from papers.guarantees import render_guarantees, verdicts
+from papers.he2025policy import hidden_actions as hidden
+from papers.statements import STATEMENTS
 from papers.verdict import Verdict
 from tacit.accounting.events.gaussian import classical_gaussian_sigma
 from tacit.cli import main
@@ -175,6 +178,55 @@ def test_row_6_the_softmax_score_reaches_root_2_and_the_printed_bound_is_its_exp
         squares = ((np.eye(A)[None] - policies[:, None]) ** 2).sum(axis=2)
         assert squares.max() <= 2.0
         assert (policies * squares).sum(axis=1).max() <= 1.0 - 1.0 / A + 1e-12
+
+
+def test_row_6_with_a_hidden_action_the_printed_noise_is_enough():
+    # By joint convexity, coupled action by action: enough from five actions on, at (1, 1e-5).
+    alike = {A: max(hidden.same_action_delta(policy) for policy in hidden.policies(A)) for A in (2, 4, 5, 10)}
+    assert alike[2] > alike[4] > 1e-5 > alike[5] > alike[10]
+    assert alike[5] == pytest.approx(7.4e-6, rel=0.02)
+    assert alike[10] == pytest.approx(3.6e-6, rel=0.02)
+    # With the best coupling for every number of actions; two actions exactly, as a mixture on a line.
+    for A in (2, 3, 4, 5):
+        assert hidden.hidden_action_delta(A) < 1e-7
+    x = np.linspace(-40.0, 40.0, 80_001)
+    sigma = hidden.printed_sigma(2)
+    for p in (0.094, 0.3, 0.5):  # means R_a (1_a - π) along (1, -1)/√2, with rewards (1, 1) against (-1, -1)
+        means = math.sqrt(2.0) * np.array([1.0 - p, -p])
+        first, second = (
+            sum(
+                w * np.exp(-((x - s * mean) ** 2) / (2 * sigma**2)) for w, mean in zip((p, 1.0 - p), means, strict=True)
+            )
+            for s in (1.0, -1.0)
+        )
+        density = np.maximum(first - math.e * second, 0.0) / (sigma * math.sqrt(2 * math.pi))
+        exact = density.sum() * (x[1] - x[0])
+        assert exact <= hidden.same_state_delta(np.array([p, 1.0 - p])) * (1 + 1e-6)
+    # A wrong bound would be seen: half of the noise is not enough even then.
+    assert hidden.gaussian_delta(np.array([2.0 * math.sqrt(2.0) / (0.5 * sigma)]))[0] > 1e-5
+
+
+def test_row_16_claims_nothing_at_these_sizes_and_depends_on_c():
+    assert printed_least_delta(8) == pytest.approx(0.9774, abs=1e-4)
+    assert printed_delta(1 / 18, 6, printed_least_delta(8), printed_least_delta(32)) > 1.0
+    assert printed_delta(0.2 / 6, 2, printed_least_delta(4), printed_least_delta(8)) > 1.0  # the paper's figures
+    assert printed_least_delta(2 * 10**11) < 0.5 < printed_least_delta(10**11)
+    assert [bounded_epsilon(C) for C in (1.0, 2.0, 2.95)] == pytest.approx([4.26, 1.599, 0.963], rel=2e-3)
+    assert row_of(16).decided is False
+    assert "refuted" not in {s.status for s in STATEMENTS if s.name == "Proposition 14"}
+
+
+def test_a_printed_constant_can_be_certified_from_the_command_line(capsys):
+    words = "certify --trust local --states 2 --actions 2 --horizon 2 --episodes 100 --epsilon 2 --pooled --delta 1e-3"
+    found = {}
+    for mechanism in ("bounded", "bounded:C=2.95", "gaussian:c=statement"):
+        assert main([*words.split(), "--calibration", "paper", "--mechanism", mechanism, "--json"]) == 0
+        found[mechanism] = json.loads(capsys.readouterr().out)
+    one, other = (found[name]["paper"]["noise_std"]["visits"] for name in ("bounded", "bounded:C=2.95"))
+    assert other == pytest.approx(2.95 * one)
+    assert found["bounded:C=2.95"]["tight"] == found["bounded"]["tight"]
+    assert main([*words.split(), "--mechanism", "bounded:C=2.95"]) == 2  # `tight` chooses its own noise
+    assert "use 'paper'" in capsys.readouterr().err
 
 
 def lower_delta(counters: dict[tuple[float, int], int], epsilon: float) -> float:

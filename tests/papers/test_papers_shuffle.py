@@ -50,6 +50,10 @@ def test_c_scales_the_width_and_belongs_to_the_theorem():
 def test_the_schedule_grows_as_told_and_uses_everybody_up():
     assert stage_lengths(3_000, SMALL, "2025", Rules(growth=4.0, first=8)) == (8, 32, 128, 512, 320)
     assert stage_lengths(3_000, SMALL, "2025", Rules(first=64)) == (64, 128, 256, 512, 40)
+    # Fixed √K = 55, b² but at least 2H, APEVE's K^(1 - 2^-b) = 55, 406, 1,103 (what is left: 539).
+    assert set(stage_lengths(3_000, SMALL, "2025", Rules(schedule="fixed"))[:-1]) == {55}
+    assert stage_lengths(3_000, SMALL, "2025", Rules(schedule="polynomial"))[:5] == (4, 4, 9, 16, 25)
+    assert stage_lengths(3_000, SMALL, "2025", Rules(schedule="apeve")) == (55, 406, 539)
     for options in ("growth=4", "first=64", "variant=2024,growth=8"):
         assert sum(step.users for step in learner(options).steps) == 3_000
 

@@ -394,3 +394,17 @@ def _count_simulations(monkeypatch) -> list[int]:
 
     monkeypatch.setattr(schedule, "simulate", counting)
     return seen
+
+
+def test_a_run_that_learned_hardly_anything_says_what_to_try():
+    options = {"environment": "riverswim", "learner": "ucbvi", "episodes": 200, "seeds": 2, "workers": 1}
+    private = {"trust": "central", "epsilon": 0.05, "delta": 1e-6}
+    found = tacit.run(**options, **private)
+    assert found.relative_regret > 0.9
+    assert "hardly better than the uniform policy" in found.advice
+    assert "learner 'auto'" in found.advice
+    assert "shares the steps" in found.advice
+    assert f"advice: {found.advice}" in found.summary()
+    assert found.to_json()["advice"] == found.advice
+    assert tacit.run(**options).advice is None
+    assert tacit.run(**{**options, "learner": "uniform"}).advice is None

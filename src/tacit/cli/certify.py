@@ -175,12 +175,18 @@ def _implied(privatizer: CountPrivatizer, request: PrivacyRequest) -> list[dict[
 
 
 def _asking(request: PrivacyRequest, calibration: Calibration) -> PrivacyRequest:
-    """The same request under a calibration; where the papers know one mechanism only, under that one."""
+    """The same request under a calibration; where the papers know one mechanism only, under that one.
+
+    What chooses among printed noises (`bounded:C=2`) belongs to `paper`: the tight side is that of the plain mechanism.
+    """
     from dataclasses import replace
 
     same = request.calibration == calibration or request.trust != "central"
+    mechanism = request.mechanism if same else None
+    if mechanism is not None and calibration == "tight" != request.calibration:
+        mechanism = mechanism.partition(":")[0]
     whole = request.whole and calibration == "tight"
-    return replace(request, calibration=calibration, mechanism=request.mechanism if same else None, whole=whole)
+    return replace(request, calibration=calibration, mechanism=mechanism, whole=whole)
 
 
 def _papers(request: PrivacyRequest) -> tuple[dict[str, CountPrivatizer], str | None]:

@@ -3,14 +3,19 @@
     r̃ = R̃ / (Ñ^r + α c₂)        p̃ = Ñ^p(s') / (Ñ^p + α c₃)                                            (Eq. 4)
     β^r = √(2 ℓ / (Ñ^r + α c₂)) + ((α+1) c₂ + c₁) / (Ñ^r + α c₂)
     β^p = √(14 S ℓ / (Ñ^p + α c₃)) + (S c₄ + (α+1) c₃) / (Ñ^p + α c₃),   ℓ = ln(4π² S A H k³ / 3δ)     (Prop. 4)
-    Q_h = r̃ + (H-h+1) β^p + β^r + p̃ᵀ V_{h+1},   V_h = min(H-h+1, max_a Q_h)                            (Eq. 5)
+    Q_h = r̃ + (H-h+1) β^p + β^r + p̃ᵀ V_{h+1},   π_h = argmax_a Q_h,   V_h = min(H-h+1, max_a Q_h)         (Eq. 5)
 
-Regret Õ(√K/ε) (Thm. 5). Deviations: V is also clipped at 0 (p̃ is a signed measure); rewards and transitions keep their
-own denominators (N^p misses the last step); a row whose shifted count is not positive is unknown (off the good event);
-under `constants="theory"` c_k are the sub-gamma radii of `released.precision` with failure probability 3δ/(2π²k²)
-split over four statistics, which covers where several printed radii do not; `constants="printed"` takes c_k from the
-paper (`released.printed_radii`) and keeps the rest. α = 2 and δ = 0.05 where nobody chooses: the paper prints neither.
-Kept apart by step (footnote 3), SA becomes SAH.
+Regret Õ(√K/ε) (Thm. 5). The bonus β^p counts at every h, the last one too, and Q is capped after the argmax only.
+Rewards and transitions keep their own denominators (N^p misses the last step).
+
+Where the paper is silent: a shifted count below 1 (off the good event, or a row never seen without noise) counts as 1
+and its r̃ and p̃ are 0; kept apart by step (footnote 3) the last step has no transitions, hence no β^p, and SA becomes
+SAH; with a declared support an action is capped at what the support allows before actions are compared, and Q decides
+between equal caps. α = 2 and δ = 0.05 by default: the paper prints neither.
+
+Under `constants="theory"` c_k are the sub-gamma radii of `released.precision` with failure probability 3δ/(2π²k²) split
+over four statistics, which covers where several printed radii do not; `constants="printed"` takes c_k from the paper
+(`released.printed_radii`) and keeps the rest.
 
 Without noise all c vanish and this is optimistic backward induction with Hoeffding widths. Under
 `constants="practical"` the widths are the shared rule, and the learner is UCBVI on noisy counts.
@@ -74,11 +79,11 @@ class LDPOBIBelief(NamedTuple):
     policy: Ints
     V: Floats
     Q: Floats
-    """[A]: the actions of the state that is planned."""
+    """[2, A]: the actions of the state that is planned, as they are and capped."""
     P_tilde: Floats
     r_tilde: Floats
     bonus_r: Floats
-    """[stages, S, A]: β^r, or infinity for an unknown row."""
+    """[stages, S, A]"""
     bonus_p: Floats
 
 
@@ -131,59 +136,58 @@ def model(
         for s in range(S):
             for a in range(A):
                 n_r = released.visits[h, s, a] + alpha * c2
-                if n_r > 0.0:
-                    inverse = 1.0 / n_r
-                    belief.r_tilde[h, s, a] = released.rewards[h, s, a] * inverse
-                    # β^r = √(2ℓ/n) + ((α+1) c₂ + c₁)/n
-                    belief.bonus_r[h, s, a] = math.sqrt(2.0 * width * inverse) + noise_r * inverse
-                else:
-                    belief.bonus_r[h, s, a] = np.inf
+                known = 1.0 if n_r >= 1.0 else 0.0
+                inverse = 1.0 / max(n_r, 1.0)
+                belief.r_tilde[h, s, a] = known * released.rewards[h, s, a] * inverse
+                # β^r = √(2ℓ/n) + ((α+1) c₂ + c₁)/n
+                belief.bonus_r[h, s, a] = math.sqrt(2.0 * width * inverse) + noise_r * inverse
                 total = 0.0
                 for t in range(S):
                     total += released.transitions[h, s, a, t]
                 n_p = total + alpha * c3
-                if n_p > 0.0:
-                    inverse = 1.0 / n_p
-                    for t in range(S):
-                        belief.P_tilde[h, s, a, t] = released.transitions[h, s, a, t] * inverse
-                    # β^p = √(14 S ℓ/n) + (S c₄ + (α+1) c₃)/n
-                    belief.bonus_p[h, s, a] = math.sqrt(14.0 * successors * width * inverse) + noise_p * inverse
-                else:
-                    belief.bonus_p[h, s, a] = np.inf
+                known = 1.0 if n_p >= 1.0 else 0.0
+                inverse = 1.0 / max(n_p, 1.0)
+                for t in range(S):
+                    belief.P_tilde[h, s, a, t] = known * released.transitions[h, s, a, t] * inverse
+                # β^p = √(14 S ℓ/n) + (S c₄ + (α+1) c₃)/n
+                belief.bonus_p[h, s, a] = math.sqrt(14.0 * successors * width * inverse) + noise_p * inverse
 
 
 @lean_kernel
 def plan(parameters: Parameters, belief: LDPOBIBelief, generator: np.random.Generator) -> None:
-    """Eq. 5: optimistic backward induction; ties between actions are broken at random."""
+    """Eq. 5: optimistic backward induction; exact ties between actions are broken at random."""
     H, S = belief.policy.shape
     stages, A = belief.r_tilde.shape[0], belief.r_tilde.shape[2]
     for h in range(H - 1, -1, -1):
         stage = min(h, stages - 1)
         remaining = H - h
         for s in range(S):
-            best = -1.0
+            best, capped_best = -np.inf, -np.inf
             ties = 0
             for a in range(A):
                 row = (stage * S + s) * A + a
-                ceiling = row_ceiling(parameters.public, h, s, a, row, remaining, belief.V[h + 1])
+                # b_h = (H-h+1) β^p + β^r
                 Q = belief.r_tilde[stage, s, a] + belief.bonus_r[stage, s, a]
-                # The last step leads nowhere: neither its transitions nor their bonus count.
-                if h < H - 1:
+                if stages == 1 or h < H - 1:
                     Q += remaining * belief.bonus_p[stage, s, a]
-                    if Q < np.inf:
-                        for t in range(S):
-                            Q += belief.P_tilde[stage, s, a, t] * belief.V[h + 1, t]
-                # V_h(s) = min{H-h+1, max_a Q_h(s,a)}, never below 0; capped actions tie
-                Q = min(ceiling, max(0.0, Q))
-                belief.Q[a] = Q
-                ties = 1 if Q > best else ties + int(Q == best)
-                best = max(best, Q)
-            belief.V[h, s] = best
+                # Q_h = r̃ + b_h + p̃ᵀ V_{h+1}
+                if Q < np.inf:  # at the very beginning nothing is known
+                    for t in range(S):
+                        Q += belief.P_tilde[stage, s, a, t] * belief.V[h + 1, t]
+                capped = min(Q, row_ceiling(parameters.public, h, s, a, row, remaining, belief.V[h + 1]))
+                belief.Q[0, a], belief.Q[1, a] = Q, capped
+                # argmax_a Q_h; under a declared support, among the actions whose cap is best
+                if capped > capped_best or (capped == capped_best and Q > best):
+                    best, capped_best, ties = Q, capped, 1
+                else:
+                    ties += int(capped == capped_best and Q == best)
+            # V_h(s) = min{H-h+1, max_a Q_h(s,a)}
+            belief.V[h, s] = capped_best
             # One of the tied actions, all alike; without a branch that no processor could predict.
             skip = int(generator.random() * ties)
             choice = 0
             for a in range(A):
-                tied = int(belief.Q[a] == best)
+                tied = int((belief.Q[0, a] == best) & (belief.Q[1, a] == capped_best))
                 choice = a if tied & (skip == 0) else choice
                 skip -= tied
             belief.policy[h, s] = choice
@@ -247,7 +251,7 @@ class LDPOBI(KernelLearner[LDPOBIBelief, Totals, CountStatistics]):
         return LDPOBIBelief(
             policy=np.zeros((H, S), dtype=np.int64),
             V=np.zeros((H + 1, S)),
-            Q=np.zeros(A),
+            Q=np.zeros((2, A)),
             P_tilde=np.zeros((*rows, S)),
             r_tilde=np.zeros(rows),
             bonus_r=np.full(rows, np.inf),

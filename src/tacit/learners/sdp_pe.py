@@ -45,6 +45,9 @@ from tacit.released.batches import BatchNoise, BatchQuery, PlannedBatch
 from tacit.released.counts import CountShape, CountStatistics
 
 Variant = Literal["2024", "2025"]
+Schedule = Literal["exponential", "fixed", "polynomial", "apeve"]
+SCHEDULES: Final = ("exponential", "fixed", "polynomial", "apeve")
+"""L_b = 2^b as printed, and what [bai2025secure] calls worse: √K, b², K^(1 - 2^-b) (the schedule of APEVE)."""
 
 C_1: Final = 6.0
 C: Final = 1.0
@@ -70,6 +73,7 @@ class Rules(NamedTuple):
     first: int | None = None
     """The least L of the first stage; None: the first that gives every crude batch enough users."""
     forget: bool = True
+    schedule: Schedule = "exponential"
 
 
 PRINTED: Final = Rules()
@@ -117,6 +121,9 @@ class SDPPE(PlanningLearner[SDPPEBelief, BatchQuery]):
             raise InvalidInput("C and C1 belong to the widths of the theorem; use constants='theory' with them")
         require_real("C", rules.C, low=0.0, open_low=True)
         require_real("C1", rules.C1, low=0.0)
+        require(rules.schedule in SCHEDULES, f"schedule must be one of {', '.join(SCHEDULES)}", rules.schedule)
+        if rules.schedule != "exponential" and rules.growth != 2.0:
+            raise InvalidInput("growth belongs to the schedule 'exponential'; leave it out")
         self.rules = rules
         self.name = "sdp-pe"
         self.shape = shape
@@ -305,7 +312,14 @@ def stage_lengths(episodes: int, shape: CountShape, variant: Variant, rules: Rul
     start = 2 ** math.ceil(math.log2(first)) if growth == 2.0 else first
     left, L = episodes, min(start, episodes // cost)
     while min(L, left // cost) >= least:
-        lengths.append(min(L, left // cost))
+        b = len(lengths) + 1
+        planned = {
+            "exponential": L,
+            "fixed": math.ceil(math.sqrt(episodes)),
+            "polynomial": b * b,
+            "apeve": math.ceil(episodes ** (1.0 - 0.5**b)),
+        }[rules.schedule]
+        lengths.append(min(max(planned, first), left // cost))
         left -= cost * lengths[-1]
         L = math.ceil(L * growth)
     return tuple(lengths)
@@ -332,23 +346,26 @@ def make_sdp_pe(request: StageRequest) -> SDPPE:
         variant=cast("Variant", request.options.get("variant", "2025")),
         constants=request.constants or DEFAULT_CONSTANTS,
         z=request.z,
+        failure_prob=_number(request.options, "failure_prob", 0.05),
         rules=_rules(request.options),
     )
 
 
-def _rules(options: Mapping[str, str]) -> Rules:
-    def number(name: str, printed: float) -> float:
-        try:
-            return float(options.get(name, printed))
-        except ValueError:
-            raise InvalidInput(f"{name} of sdp-pe must be a number, got {options[name]!r}") from None
+def _number(options: Mapping[str, str], name: str, printed: float) -> float:
+    try:
+        return float(options.get(name, printed))
+    except ValueError:
+        raise InvalidInput(f"{name} of sdp-pe must be a number, got {options[name]!r}") from None
 
-    first = number("first", 0.0)
+
+def _rules(options: Mapping[str, str]) -> Rules:
+    first = _number(options, "first", 0.0)
     require(first == int(first) if math.isfinite(first) else False, "first must be a whole number", first)
     return Rules(
-        C=number("C", C),
-        C1=number("C1", C_1),
-        growth=number("growth", 2.0),
+        C=_number(options, "C", C),
+        C1=_number(options, "C1", C_1),
+        growth=_number(options, "growth", 2.0),
         first=int(first) or None,
         forget=options.get("forget", "true") == "true",
+        schedule=cast("Schedule", options.get("schedule", "exponential")),
     )

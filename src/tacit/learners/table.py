@@ -214,6 +214,8 @@ LEARNERS: Final[Mapping[str, LearnerRow]] = named("tacit.learners", {
             "growth": ("number",),
             "first": ("number",),
             "forget": ("true", "false"),
+            "schedule": ("exponential", "fixed", "polynomial", "apeve"),
+            "failure_prob": ("number",),
         },
     ),
     "sdp-pe-plus": LearnerRow(

@@ -2,8 +2,10 @@
 
 The reach is exact for one step of tabular softmax, and by clipping for everything else. [he2025policy] Thm. 1 states
 2 R_max G / m for the mean over m users with G a bound on the score, and App. C takes G = √(1 - 1/A) for softmax. That
-is the root of the largest *mean* of ‖1_a - π‖² over a ~ π; the supremum is √2, and a user whose action is known is
-protected only by a calibration to the supremum (Lemma D2 (score of softmax)).
+is the root of the largest *mean* of ‖1_a - π‖² over a ~ π; the supremum is √2. A user whose action is known is
+protected only by a calibration to the supremum (Lemma D2 (score of softmax)), and so tacit certifies. Where the action
+is drawn by the mechanism and never shown (Definition 2 there), the printed noise is enough at (1, 1e-5): row 6 of
+`docs/guarantees.md`.
 """
 
 from __future__ import annotations

@@ -26,7 +26,7 @@ from tacit.policies import AnyPolicy
 from tacit.release.gradient import both_claims
 from tacit.released.arms import ArmStatistics
 from tacit.released.batches import BatchReport
-from tacit.runs.assemble import Assembled
+from tacit.runs.assemble import Assembled, assemble
 from tacit.runs.baseline_comparison import BaselineComparison, against_baseline
 from tacit.runs.config import RunConfig, parse_learner
 from tacit.runs.loss_report import adversarial_lines, losses_json
@@ -42,6 +42,10 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from tacit.runs.figures import Band, LogAxes
+
+
+HARDLY_BETTER = 0.9
+"""From this share of the uniform policy's regret on, a private run is told what to try."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -194,6 +198,31 @@ class Result:
         """The certificate as one paragraph, and what is to be said about it."""
         return f"{self.certificate.words} {self.reservations}".strip()
 
+    @property
+    def advice(self) -> str | None:
+        """Simulation only: what to try where a private run ended hardly better than the uniform policy; else None."""
+        if self.claim.trust == "none" or learner_row(parse_learner(self.config.learner)[0]).reference:
+            return None
+        if self.returns:
+            gains = np.array([found.final.mean - found.uniform.mean for found in self.returns])
+            variance = float(np.mean([found.final.variance + found.uniform.variance for found in self.returns]))
+            hardly = float(gains.mean()) < 2.0 * math.sqrt(variance / len(gains))
+        else:
+            hardly = self.relative_regret is not None and not self.losses and self.relative_regret > HARDLY_BETTER
+        if not hardly:
+            return None
+        parts, facts, K = assemble(self.config), self.resolved, self.config.episodes
+        noise = max(parts.privatizer.noise_std().values())
+        visits = K * (1 if facts.staged else facts.horizon) / (facts.states * facts.actions)
+        more = K * max(2.0, (3.0 * noise / visits) ** (2 if self.claim.trust == "local" else 1))
+        stationary = bool(getattr(parts.mdp, "stationary", False)) and facts.staged
+        tries = ["learner 'auto'"] if self.config.because is None else []
+        tries += ["a learner that shares the steps of this stationary world"] if stationary else []
+        return (
+            f"hardly better than the uniform policy: noise of a counter up to {noise:,.0f} (standard deviation), about "
+            f"{visits:,.0f} visits each; try {', '.join([*tries, f'about {more:,.0f} users'])}, or a larger epsilon"
+        )
+
     def summary(self) -> str:
         """A few lines: what ran, what it cost, how long it took and who is protected."""
         spread, relative = self.spread(), self.relative_regret
@@ -212,6 +241,7 @@ class Result:
             *(line for trial in self.trials[:1] for line in trial.lines),
             *adversarial_lines(self),
             *(() if self.against is None else self.against.lines),
+            *(() if self.advice is None else (f"advice: {self.advice}",)),
             f"privacy: {self.privacy_words}",
         )
         return "\n".join(lines)
@@ -255,6 +285,7 @@ class Result:
             "trials": [trial.to_dict() for trial in self.trials],
             "against": None if against is None else against.to_dict(),
             "relative_regret": self.relative_regret,
+            "advice": self.advice,
             "objective": self._objective(),
             "losses": losses_json(self),
             "claims": [claim.to_dict() for claim in self.claims],
