@@ -92,7 +92,7 @@ def thompson_draws(
     (3, 1, 2)
     """
     M, d = posterior.mean.shape
-    w, U = np.linalg.eigh(posterior.covariance)
-    half = U * np.sqrt(np.maximum(w, 0.0))[:, None, :]
+    # Cholesky factors are unique, eigenvectors are not: other machines draw the same.
+    L = np.linalg.cholesky(posterior.covariance)
     z = rng.standard_normal((draws, M, d))
-    return np.asarray(posterior.mean + inflation * np.einsum("mij,kmj->kmi", half, z))
+    return np.asarray(posterior.mean + inflation * np.einsum("mij,kmj->kmi", L, z))
