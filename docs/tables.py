@@ -21,3 +21,41 @@ def csv_text(head: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
     writer.writerow(head)
     writer.writerows(rows)
     return text.getvalue()
+
+
+def csv_of(table: str) -> str:
+    """A Markdown table as CSV.
+
+    >>> csv_of("| a | b |\\n|---|---|\\n| 1 | 2 |")
+    'a,b\\n1,2\\n'
+    """
+    head, _, *rows = ([cell.strip() for cell in line.strip().strip("|").split("|")] for line in table.splitlines())
+    return csv_text(head, rows)
+
+
+def frontier_tables() -> dict[str, str]:
+    """The raw tables of the pages about trust models and public structure, from the committed results."""
+    from papers.frontier import missed, structure, tested
+    from papers.frontier import page as frontier
+
+    results = FOLDER.parents[1] / "results" / "frontier"
+    page, fresh = (structure.committed_shares(results / name) for name in ("page", "missed"))
+    head = [["K", "environment", "no privacy", *frontier.CHOICE]]
+    rows = [
+        [f"{users:,}", *(cell.strip() for cell in row.strip().strip("|").split("|"))]
+        for users in (20_000, 200_000)
+        for row in frontier.share_rows(page, users)
+    ]
+    return {
+        "frontier.csv": csv_text(head[0], rows),
+        "frontier-tested.csv": csv_of(tested.summary_table(structure.committed_shares(results / "tested"))),
+        "frontier-missed.csv": csv_of(
+            missed.summary_table({**page, **structure.committed_shares(results / "valid")}, fresh)
+        ),
+        "structure.csv": csv_of(structure.summary_table(structure.committed_shares(results / "structure"))),
+    }
+
+
+if __name__ == "__main__":
+    for file, made in frontier_tables().items():
+        (FOLDER / file).write_text(made, encoding="utf-8")
