@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import csv
 import io
+import json
 from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import Any
 
 FOLDER = Path(__file__).parent / "tables"
 
@@ -56,6 +58,26 @@ def frontier_tables() -> dict[str, str]:
     }
 
 
+def case_tables() -> dict[str, str]:
+    """The raw tables of the pages about cases, from the committed results."""
+    from papers.cases import classics, recommender, recommender_package, titration_budget, titration_measures
+
+    def read(name: str, file: str) -> Any:
+        return json.loads((FOLDER.parents[1] / "results" / "cases" / name / file).read_text(encoding="utf-8"))
+
+    made = {"classics": classics.table(read("classics", "cells.json")["runs"])}
+    for name in ("recommender", "recommender-large"):
+        made[name] = recommender.table(read(name, "cells.json")["runs"])
+        made[f"{name}-package"] = recommender_package.table(read(name, "package.json"))
+    for name in ("titration", "titration-large"):
+        cells = [cell for cell in read(name, "cells.json")["runs"] if cell["complete"]]
+        made[name] = titration_measures.table(cells, read(name, "measures.json"))
+    for name in ("titration-budget", "titration-budget-large"):
+        cells = [cell for cell in read(name, "cells.json")["runs"] if cell["complete"]]
+        made[name] = titration_budget.table(cells)
+    return {f"{name}.csv": csv_of(table) for name, table in made.items()}
+
+
 if __name__ == "__main__":
-    for file, made in frontier_tables().items():
+    for file, made in (frontier_tables() | case_tables()).items():
         (FOLDER / file).write_text(made, encoding="utf-8")
