@@ -10,10 +10,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from docs.tables import FOLDER, csv_text
+
 from benchmarks.bench_growth import AXES
 from benchmarks.cells import SIZES, TRUSTS
 from benchmarks.rows import goal, number
-from docs.tables import FOLDER, csv_text
 
 ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "benchmarks" / "results"

@@ -14,8 +14,9 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from benchmarks.rows import goal, met, number
 from docs.tables import FOLDER, csv_text
+
+from benchmarks.rows import goal, met, number
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -156,7 +157,8 @@ def write() -> tuple[Path, ...]:
 _PAGE = """\
 # Benchmarks: speed, memory and noise
 
-Speed is measured as a ratio to a peer library or to a budget, both sides in the same run, in CPU seconds, best of several.
+Speed is measured as a ratio to a peer library or to a budget, both sides in the same run, in CPU seconds, best of
+several.
 
 ```{{figure}} benchmarks.png
 :alt: {words}
@@ -172,8 +174,15 @@ Every measured row against its target. Rows to the right of the line meet the ta
 {words}
 
 Download {{download}}`all rows as CSV <tables/benchmarks.csv>`; the column `verdict` marks the {missed} missed targets.
-`make bench` repeats the measurements. `benchmarks/README.md` explains each comparison. How time and memory grow with the
-size of a model is on the page [scaling](growth.md).
+`make bench` repeats the measurements. `benchmarks/README.md` explains each comparison. How time and memory grow with
+the size of a model is on the page [scaling](growth.md).
+
+```{{toctree}}
+:maxdepth: 1
+:hidden:
+
+growth
+```
 """
 
 

@@ -4,9 +4,15 @@ from __future__ import annotations
 
 import logging
 import re
+import sys
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
+sys.path.insert(0, str(ROOT))
+from docs import command_line  # noqa: E402
+from docs.style import apply  # noqa: E402
+
+command_line.write()
 
 project = "tacit"
 author = "The tacit authors"
@@ -20,8 +26,9 @@ autodoc_member_order = "bysource"
 autodoc_default_options = {"members": True, "show-inheritance": True}
 logging.getLogger("ray").setLevel(logging.ERROR)  # pages show what examples say, not what the cluster says
 sphinx_gallery_conf = {
-    "examples_dirs": "examples",
-    "gallery_dirs": "gallery",
+    "examples_dirs": ["lessons", "examples"],
+    "gallery_dirs": ["tutorials", "gallery"],
+    "reset_modules": (apply,),
     "filename_pattern": r"plot_",
     "within_subsection_order": "FileNameSortKey",
     "abort_on_example_error": True,
@@ -33,7 +40,7 @@ sphinx_gallery_conf = {
     "copyfile_regex": r".*\.rst",
 }
 source_suffix = {".md": "markdown", ".rst": "restructuredtext"}
-exclude_patterns = ["_build", "examples", "sg_execution_times.rst", "gallery/sg_execution_times.rst"]
+exclude_patterns = ["_build", "examples", "lessons", "**sg_execution_times.rst"]
 myst_heading_anchors = 3
 html_theme = "furo"
 html_title = "tacit"

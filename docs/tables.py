@@ -13,10 +13,10 @@ FOLDER = Path(__file__).parent / "tables"
 
 
 def csv_text(head: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
-    """A table as CSV.
+    r"""A table as CSV.
 
     >>> csv_text(("a", "b"), [(1, "x, y")])
-    'a,b\\n1,"x, y"\\n'
+    'a,b\n1,"x, y"\n'
     """
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
@@ -26,10 +26,10 @@ def csv_text(head: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
 
 
 def csv_of(table: str) -> str:
-    """A Markdown table as CSV.
+    r"""A Markdown table as CSV.
 
-    >>> csv_of("| a | b |\\n|---|---|\\n| 1 | 2 |")
-    'a,b\\n1,2\\n'
+    >>> csv_of("| a | b |\n|---|---|\n| 1 | 2 |")
+    'a,b\n1,2\n'
     """
     head, _, *rows = ([cell.strip() for cell in line.strip().strip("|").split("|")] for line in table.splitlines())
     return csv_text(head, rows)

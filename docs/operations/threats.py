@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from docs.tables import FOLDER, csv_text
+
 from tacit.accounting.knowledge import KINDS, PARTIES, SEES, SURFACES, breaches, remaining
 from tacit.accounting.wording import shown_up
 
@@ -46,9 +47,9 @@ INTRODUCTION: Final = """# Threat model: parties, coalitions and attacks
 <!-- Written by `python -m docs.operations.threats` from tacit.accounting.knowledge: change those, and run it. -->
 
 The threat model lists what each party of a study sees, which coalitions break the privacy claim, and how each attack is
-answered. This page and the line about collusion on every certificate are generated from the same table. `chaos/row_knowledge.py`
-tests the table: it runs two histories that differ in one report through real processes, records everything that each party
-can read, and searches it for differences and for the report.
+answered. This page and the line about collusion on every certificate are generated from the same table.
+`chaos/row_knowledge.py` tests the table: it runs two histories that differ in one report through real processes,
+records everything that each party can read, and searches it for differences and for the report.
 
 ## Parties and trust assumptions
 
@@ -61,23 +62,26 @@ can read, and searches it for differences and for the report.
 | operator | reads logs, metrics, status and the dashboard |
 | network, backups | hostile |
 
-The protected value is what one person reported. The issuer knows *that* a person took part, and so does the shuffler, by address.
+The protected value is what one person reported. The issuer knows *that* a person took part, and so does the shuffler,
+by address.
 """
 
-NOT_EXISTING: Final = """*plain* is a study of files, *sealed* are services under shuffle trust, *mixed* adds a mixer. Under central
-and local trust a report travels in an envelope that is encrypted to the shuffler. A study of files has no listeners."""
+NOT_EXISTING: Final = """*plain* is a study of files, *sealed* are services under shuffle trust, *mixed* adds a mixer.
+Under central and local trust a report travels in an envelope that is encrypted to the shuffler. A study of files has
+no listeners."""
 
-LIMITS: Final = """Not compared, and not claimed to be equal: the duration of requests, memory and CPU of processes, and polling
-intervals. Not recorded: memory, swap and core dumps, logs of proxies, what browsers keep, and a second stage. Credentials and bearer
-secrets need TLS or a private network."""
+LIMITS: Final = """Not compared, and not claimed to be equal: the duration of requests, memory and CPU of processes,
+and polling intervals. Not recorded: memory, swap and core dumps, logs of proxies, what browsers keep, and a second
+stage. Credentials and bearer secrets need TLS or a private network."""
 
-TOGETHER: Final = """Under shuffle trust a coalition that makes up all reports of a stage but one leaves that person with the noise of one
-device. The shuffler can always do so, because no message is bound to a token: it can replace messages of people by its own, and a
-mixer does not notice. A mixer protects against a shuffler and a learner that compare what they have seen of an honest stage. The
-issuer can make up people; with `people = "open"` any party can."""
+TOGETHER: Final = """Under shuffle trust a coalition that makes up all reports of a stage but one leaves that person
+with the noise of one device. The shuffler can always do so, because no message is bound to a token: it can replace
+messages of people by its own, and a mixer does not notice. A mixer protects against a shuffler and a learner that
+compare what they have seen of an honest stage. The issuer can make up people; with `people = "open"` any party
+can."""
 
-REMAINS: Final = """Epsilon that remains for one report of 1,000 people at epsilon 1 (delta 1e-6; local: 0), with tokens, against
-coalitions that lie. `inf` means no protection."""
+REMAINS: Final = """Epsilon that remains for one report of 1,000 people at epsilon 1 (delta 1e-6; local: 0), with
+tokens, against coalitions that lie. `inf` means no protection."""
 
 THREATS: Final[Mapping[str, tuple[tuple[str, str, str, str], ...]]] = {
     "Curiosity": (
@@ -482,7 +486,8 @@ def page() -> str:
         INTRODUCTION,
         "## Messages that each party sees\n",
         f"{messages()}\n\n{NOT_EXISTING}\n",
-        "Times, sizes, keys, addresses, logs, metrics and databases are in {download}`the full table <../tables/knowledge.csv>`.\n",
+        "Times, sizes, keys, addresses, logs, metrics and databases are in "
+        "{download}`the full table <../tables/knowledge.csv>`.\n",
         f"{LIMITS}\n",
         "## Coalitions that break the claim\n",
         f"{TOGETHER}\n",

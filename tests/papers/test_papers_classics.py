@@ -31,7 +31,9 @@ def test_the_design_is_that_of_the_page():
 def test_the_csv_shows_what_is_committed():
     assert len(CELLS) == 21
     assert all(cell["complete"] and cell["seeds"] == "4 of 4" for cell in CELLS)
-    assert (FOLDER / "classics.csv").read_text(encoding="utf-8") == case_tables()["classics.csv"] == csv_of(table(CELLS))
+    assert (
+        (FOLDER / "classics.csv").read_text(encoding="utf-8") == case_tables()["classics.csv"] == csv_of(table(CELLS))
+    )
 
 
 def test_committed_differences_are_those_of_committed_returns():
