@@ -23,8 +23,9 @@ from tacit.accounting.claims import PrivacyClaim
 from tacit.accounting.events import Events
 from tacit.accounting.families import Family
 from tacit.arrays import Floats
+from tacit.data.counts import ExactCounts
 from tacit.data.trajectories import Trajectories, TrajectoryLike
-from tacit.errors import InvalidInput, UnknownName, require
+from tacit.errors import InvalidInput, NotSupported, UnknownName, require
 from tacit.noise.gaussian import Gaussian
 from tacit.noise.laplace import Laplace
 from tacit.noise.one_slot import OneSlot, feeding_slots
@@ -38,11 +39,39 @@ from tacit.randomness import SimulationNoise
 from tacit.release.codecs import MessageCodec, codec_of
 from tacit.release.counts_contract import Batch, require_placed, require_shape
 from tacit.release.documents import CODECS, count_query_to_plain, require_entries
-from tacit.release.local_messages import LetterBox, alone
-from tacit.release.simulated_people import unfolded
-from tacit.release.stage import CountMemory
+from tacit.release.stage import CountMemory, LetterBox, alone
 from tacit.released.counts import CountShape, CountStatistics, empty_counts
 from tacit.statistics.count_vectors import add_placed, add_vector, count_families, dimension_of
+
+
+def unfolded(counts: ExactCounts, generator: np.random.Generator) -> Trajectories:
+    """Simulation only: trajectories with exactly these counts, drawn from their law given the counts.
+
+    The people in one state are exchangeable if they all follow one Markov policy in one environment: who of them takes
+    which action, goes where and earns what is a random matching, layer by layer.
+    """
+    if counts.groups:
+        raise NotSupported("counts of people who follow several policies do not say who did what; draw trajectories")
+    H, S, A = counts.visits.shape
+    n = counts.users
+    states, actions = np.zeros((n, H + 1), dtype=np.int64), np.zeros((n, H), dtype=np.int64)
+    rewards = np.zeros((n, H))
+    states[:, 0] = generator.permutation(np.repeat(np.arange(S), counts.starts))
+    for h in range(H):
+        for s in range(S):
+            there = generator.permutation(np.flatnonzero(states[:, h] == s))
+            # The cells (a, s') in a row, each as often as it is counted; who gets which is a random matching.
+            cells = np.repeat(np.arange(A * S), counts.transitions[h, s].ravel())
+            actions[there, h], states[there, h + 1] = cells // S, cells % S
+            for a in range(A):
+                acted = generator.permutation(there[actions[there, h] == a])
+                earned = counts.rewards[h, s, a]
+                if counts.binary:
+                    rewards[acted[: round(float(earned))], h] = 1.0
+                elif len(acted):
+                    rewards[acted, h] = earned / len(acted)
+    return Trajectories(states=states, actions=actions, rewards=rewards)
+
 
 RANDOMIZERS: Final[Mapping[str, type[Randomizer]]] = {
     "subset": SubsetSelection,
