@@ -24,6 +24,7 @@ import numpy as np
 from gymnasium.envs.registration import EnvSpec
 
 from tacit.environments.discretise import Discretiser, Function, by_name, carry, discretiser_from_dict, discretiser_of
+from tacit.environments.live_presets import LivePreset
 from tacit.environments.live_sources import (
     is_id,
     make_source,
@@ -35,7 +36,6 @@ from tacit.environments.live_sources import (
     spec_for_workers,
     spec_of,
 )
-from tacit.environments.live_spec import LivePreset
 from tacit.errors import InvalidInput, NotSupported, require, require_count, require_real
 from tacit.memory import available_memory, require_free
 from tacit.policies import Policy, policy_from_dict, policy_to_dict

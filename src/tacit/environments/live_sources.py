@@ -16,7 +16,7 @@ import gymnasium
 from gymnasium.envs.registration import EnvSpec
 
 from tacit.environments.discretise import by_name, carry
-from tacit.environments.live_spec import PRESETS, LivePreset
+from tacit.environments.live_presets import PRESETS, LivePreset
 from tacit.errors import InvalidInput, NotSupported, UnknownName, require
 
 

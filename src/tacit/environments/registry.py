@@ -20,8 +20,9 @@ from tacit.environments.ev_charging import ev_charging
 from tacit.environments.hard_tree import hard_tree
 from tacit.environments.layered_worlds import LossWorld, layered, layered_support, layered_trap, loss_world
 from tacit.environments.live import LIVE_PREFIX, LiveWorld
+from tacit.environments.live_presets import PRESETS
 from tacit.environments.live_sources import is_id
-from tacit.environments.live_spec import PRESETS, live_from_spec
+from tacit.environments.live_spec import live_from_spec
 from tacit.environments.random_mdp import random_mdp
 from tacit.environments.riverswim import riverswim
 from tacit.environments.tabular import TabularMDP

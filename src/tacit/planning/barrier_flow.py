@@ -298,7 +298,7 @@ def solve_barrier_flow(
     occupancy: Floats,
     report: Floats,
 ) -> None:
-    """Solve for costs[pairs] and previous[triples], writing policy, occupancy and the report; see `flow_report`.
+    """Solve for costs[pairs] and previous[triples], writing policy, occupancy and the report.
 
     `occupancy` may be the array `previous` itself.
     """

@@ -372,7 +372,7 @@ def solve_entropy_flow(
     occupancy: Floats,
     report: Floats,
 ) -> None:
-    """Solve for costs[pairs], writing policy[pairs], occupancy[triples] and the report; see `flow_report`."""
+    """Solve for costs[pairs], writing policy[pairs], occupancy[triples] and the report."""
     layers, edges = geometry.layers, geometry.edges
     u, X = work.prices, layers[-1]
     if not warm:

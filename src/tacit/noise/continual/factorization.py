@@ -15,7 +15,7 @@ The buffered stream needs one Gaussian draw and a few multiplications per counte
 The noise of prefix k is (B z)_k = z_k + Σ_i ω_i s_i, where buffer i holds s_i = Σ_{j<k} θ_i^{k-1-j} z_j and decays by
 its rate p_i = 1 − θ_i with every step. Nothing else is kept, so the memory does not depend on the number of steps.
 
-References: H. Fichtenberger, M. Henzinger, J. Upadhyay, ICML 2023 (square root); see `buffered_rates` for the other.
+References: H. Fichtenberger, M. Henzinger, J. Upadhyay, ICML 2023 (square root); the other below.
 
 The rational approximation of 1/√(1−x) and its exact norms.
 
