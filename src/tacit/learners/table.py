@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
 from tacit.errors import InvalidInput, NotSupported, UnknownName
+from tacit.learners.auto import AUTO
 from tacit.learners.conservative import make_conservative
 from tacit.learners.conservative_returns import make_conservative_returns
 from tacit.learners.contract import CountRequest, StageRequest
@@ -310,6 +311,37 @@ LEARNERS: Final[Mapping[str, LearnerRow]] = named("tacit.learners", {
         reference=True,
     ),
 })  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LearnerInfo:
+    """What a named learner is, what it asks for, and which options it takes (the default first)."""
+
+    name: str
+    summary: str
+    asks: str
+    options: Options
+
+
+def list_learners() -> tuple[LearnerInfo, ...]:
+    """The named learners, as `tacit list learners` shows them.
+
+    >>> [found.options["bonus"] for found in list_learners() if found.name == "ucbvi"]
+    [('hoeffding', 'bernstein')]
+    """
+    rule = "chosen by trust model, claim, size and declarations: the default of runs"
+    return (
+        LearnerInfo(name=AUTO, summary=rule, asks="what the chosen one asks for", options={}),
+        *(
+            LearnerInfo(
+                name=name,
+                summary=row.summary + (f" (unverified: {row.unverified})" if row.unverified else ""),
+                asks=row.asks.words(),
+                options=row.options,
+            )
+            for name, row in LEARNERS.items()
+        ),
+    )
 
 
 def learner_row(name: str) -> LearnerRow:
