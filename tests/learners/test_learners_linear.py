@@ -1,4 +1,4 @@
-"""Linear learners: the posterior against a slow twin, reductions to tables and blocks, schedules, runs and refusals."""
+"""Linear learners: reductions to tables and blocks, draws, policies, schedules, runs and refusals."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ import pytest
 import tacit
 from tacit.environments.linear_bandit import linear_bandit
 from tacit.errors import InvalidInput, NotSupported, UnknownName
-from tacit.learners.linear import DRAWS, FeatureRequest, LinearLearner, add_moments, policy_of, posterior
+from tacit.learners.linear import FeatureRequest, LinearLearner, add_moments, believed, policy_of
+from tacit.planning.linear_posterior import DRAWS, linear_posterior
 from tacit.policies import LinearPolicy, policy_from_dict, policy_to_dict
 from tacit.protocol import PrivateStatistics
 from tacit.released.moments import MomentShape, MomentStatistics, empty_moments
@@ -31,27 +32,8 @@ def moments_of(x, a, r, slots, *, gram_sd=0.0, reward_sd=0.0, rng=None):
     return MomentStatistics(gram, v, *variances, np.array([len(x)]), np.full(slots, -1))
 
 
-def slow_posterior(moments, k):
-    """The same formulas one direction at a time, by matrices that are inverted: a twin for `posterior`."""
-    d = moments.rewards.shape[1]
-    f = 0.5 * np.sqrt(moments.gram_variance[k] * d)
-    values, U = np.linalg.eigh(moments.gram[k])
-    G = sum((w + np.sqrt(w * w + 4 * f * f)) / 2 * np.outer(u, u) for w, u in zip(values, U.T, strict=True))
-    R = G / 4 + (moments.reward_variance[k] + moments.gram_variance[k] / 16) * np.eye(d)
-    P = G @ np.linalg.inv(R) @ G + 4 * d * np.eye(d)
-    return np.linalg.solve(P, G @ np.linalg.solve(R, moments.rewards[k])), np.linalg.inv(P)
-
-
-@pytest.mark.parametrize("noise", [0.0, 12.0])
-def test_the_posterior_is_that_of_a_slow_twin(noise):
-    rng = np.random.default_rng(0)
-    x, a, r = rng.normal(size=(500, 4)) / 4, rng.integers(0, 3, 500), rng.random(500)
-    found = moments_of(x, a, r, 3, gram_sd=noise, reward_sd=noise / 3, rng=rng)
-    mine = posterior(found)
-    for k in range(3):
-        mean, covariance = slow_posterior(found, k)
-        assert np.allclose(mine.mean[k], mean, atol=1e-12)
-        assert np.allclose(mine.covariance[k], covariance, atol=1e-12)
+def posterior(found, **more):
+    return linear_posterior(found.gram, found.rewards, found.gram_variance, found.reward_variance, **more)
 
 
 def test_without_noise_one_hot_rows_give_the_posterior_of_a_table():
@@ -93,7 +75,7 @@ def test_noise_widens_the_posterior_and_many_batches_are_one():
 
 def test_draws_have_the_mean_and_spread_of_the_posterior():
     """Mean and covariance of 50 x 32 draws, each within 6 deviations: false alarms below 1e-6, half the width fails."""
-    found = posterior(empty_moments(MomentShape(features=2, actions=1, shared=False)))
+    found = believed(empty_moments(MomentShape(features=2, actions=1, shared=False)))
     rng = np.random.default_rng(4)
     drawn = np.concatenate(
         [policy_of(found, 1, learner="lin-ts", z=0.2, rng=rng).coefficients[:, 0] for _ in range(50)]

@@ -10,6 +10,7 @@ width F is optimism; None: there is none. A `uniform` policy takes every action 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -71,6 +72,16 @@ class LinearPolicy:
             return rng.integers(0, self.actions, n)
         draws = rng.integers(0, len(self.coefficients), n)
         return np.asarray(self.scores(x, draws).argmax(axis=1), dtype=np.int64)
+
+    def act(self, state: Any, step: int = 0, coins: np.random.Generator | None = None) -> int:
+        """The action for one row of features, or for the rows of all actions; `coins` choose a draw.
+
+        >>> LinearPolicy(np.array([[[1.0, 0.0], [0.0, 1.0]]]), actions=2).act([0.2, 0.4])
+        1
+        """
+        require(step == 0, "rows of features have one step, 0", step)
+        row = np.asarray(state, dtype=np.float64)
+        return int(self.choose(row[None], np.random.default_rng() if coins is None else coins)[0])
 
     def probabilities_of(self, x: NDArray[np.float64]) -> NDArray[np.float64]:
         """The probability [n,A] of every action for these rows.
