@@ -88,7 +88,7 @@ def policy_of(
     if z == 0.0 or learner == "lin-greedy":
         return LinearPolicy(found.mean[None], actions)
     if learner == "lin-ucb":
-        return LinearPolicy(found.mean[None], actions, widths=z * np.linalg.cholesky(found.covariance))
+        return LinearPolicy(found.mean[None], actions, widths=np.asarray(z * np.linalg.cholesky(found.covariance)))
     return LinearPolicy(thompson_draws(found, rng, inflation=z), actions)
 
 
