@@ -114,14 +114,14 @@ def _of_bundle(path: Path, content: dict[str, Any]) -> NamedPolicy:
     from tacit.environments.registry import make_environment
     from tacit.environments.state_features import seen_through
     from tacit.environments.tabular import TabularMDP
-    from tacit.policies import DeterministicPolicy, GaussianPolicy, LayeredPolicy, policy_from_dict
+    from tacit.policies import DeterministicPolicy, GaussianPolicy, LayeredPolicy, LinearPolicy, policy_from_dict
     from tacit.policies.named import NamedPolicy
 
     try:
         policy, name = policy_from_dict(content["policy"]), content["config"]["environment"]
     except (KeyError, TypeError, AttributeError) as error:
         raise InvalidInput(f"{path} must be a complete bundle: {error}") from error
-    if isinstance(policy, LayeredPolicy | GaussianPolicy):
+    if isinstance(policy, LayeredPolicy | GaussianPolicy | LinearPolicy):
         raise NotSupported(f"only policies of tabular worlds have names, got a {content['policy']['kind']} one")
     environment = make_environment(name) if isinstance(name, str) else None
     if isinstance(name, dict) and "live" in name:

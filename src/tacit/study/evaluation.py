@@ -34,7 +34,15 @@ from tacit.accounting.claims import PrivacyClaim, PrivacyUnit
 from tacit.accounting.events.gaussian import gaussian_epsilon, gaussian_mu
 from tacit.accounting.terms import NoiseKind, terms_of
 from tacit.arrays import Floats
-from tacit.errors import InvalidInput, NotSupported, UnknownName, require, require_epsilon, require_real
+from tacit.errors import (
+    InvalidInput,
+    NotSupported,
+    UnknownName,
+    require,
+    require_epsilon,
+    require_real,
+    with_suggestions,
+)
 from tacit.planning.off_policy import (
     Interval,
     Model,
@@ -290,6 +298,7 @@ class Evaluation:
         }
 
 
+@with_suggestions()
 def evaluate(
     policies: NamedPolicy | Mapping[str, NamedPolicy] | Sequence[NamedPolicy],
     log: LogSource | Episodes,

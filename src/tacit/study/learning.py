@@ -36,7 +36,15 @@ from tacit.accounting.certificate import Certificate, CertifiedFamily, certify
 from tacit.accounting.claims import PrivacyClaim, PrivacyUnit
 from tacit.accounting.terms import NoiseKind, terms_of
 from tacit.arrays import Ints
-from tacit.errors import InvalidInput, PrivacyViolation, UnknownName, require, require_count, require_epsilon
+from tacit.errors import (
+    InvalidInput,
+    PrivacyViolation,
+    UnknownName,
+    require,
+    require_count,
+    require_epsilon,
+    with_suggestions,
+)
 from tacit.noise.exact import permutation
 from tacit.planning.pessimism import PessimisticPlan, pessimistic_plan, support_floor
 from tacit.planning.widths import DEFAULT_Z
@@ -210,6 +218,7 @@ class Learned:
         }
 
 
+@with_suggestions()
 def learn(
     log: LogSource,
     mapping: EpisodeMapping | Mapping[str, Any] | str | Path,
