@@ -20,10 +20,12 @@ from tacit.accounting.claims import PrivacyClaim
 from tacit.arrays import Floats, Ints
 from tacit.environments.live import LiveWorld
 from tacit.environments.state_features import SeenMDP
-from tacit.errors import InvalidInput, require
+from tacit.environments.tabular import TabularMDP
+from tacit.errors import InvalidInput, NotSupported, require
 from tacit.learners.table import learner_row
 from tacit.planning.valid_bands import ValueInterval
-from tacit.policies import AnyPolicy
+from tacit.policies import AnyPolicy, tabular
+from tacit.policies.named import NamedPolicy
 from tacit.release.gradient import both_claims
 from tacit.released.arms import ArmStatistics
 from tacit.released.batches import BatchReport
@@ -146,6 +148,8 @@ class Result:
     >>> found = tacit.run(environment="riverswim", learner="psrl", episodes=20, seeds=2, workers=1)
     >>> found.regret.shape == (2, len(found.episodes)), found.policy.actions.shape, found.certificate.claim.trust
     (True, (6, 4), 'none')
+    >>> found.policy.act(state=3) in (0, 1), found.named_policy.act(0, "right bank") in ("left", "right")
+    (True, True)
     """
 
     config: RunConfig
@@ -195,6 +199,14 @@ class Result:
         if found is None:
             raise InvalidInput(f"this result of tacit {self.version} holds no policies; run it again: {self.command}")
         return found
+
+    @property
+    def named_policy(self) -> NamedPolicy:
+        """The same with the names of its states and actions, `act(step, state)` by name, a table and a JSON file."""
+        world = assemble(self.config).mdp
+        if not isinstance(world, TabularMDP | LiveWorld | SeenMDP):
+            raise NotSupported(f"only policies of tabular worlds have names, got {self.config.environment_name}")
+        return NamedPolicy(policy=tabular(self.policy), states=world.state_names, actions=world.action_names)
 
     @property
     def seconds_per_episode(self) -> float:
