@@ -3,8 +3,8 @@
     value_a(x) = low + (high − low) (1/2 + ⟨x, θ_a⟩)      x = features.encode(row)
     act(row)                                              the action with the largest value, the first of equal ones
 
-`parameters` holds one θ of every action, or several draws of a posterior (`explore`): a device takes one of them, and
-keeps to it. A killed policy answers with its fall-back action. Everything here is public.
+The policy holds one θ of every action, or several draws of a posterior, of which lots choose one. A killed policy
+answers with its fall-back action. Everything here is public.
 """
 
 from __future__ import annotations
@@ -12,31 +12,32 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from random import Random
 from typing import Any, Final
 
 import numpy as np
 
-from tacit.arrays import Floats, Ints
+from tacit.arrays import Floats
 from tacit.documents import digest, parse_json, vouched, without_seal
-from tacit.errors import InvalidInput, UnknownName, require, require_count, require_real
+from tacit.errors import InvalidInput, UnknownName, require, require_real
 from tacit.features import Features
 from tacit.notebook import block, grid
+from tacit.policies.linear import LinearPolicy
+from tacit.policies.tables import policy_from_dict, policy_to_dict
 
 FEATURE_POLICY_FORMAT: Final = "tacit-feature-policy"
 FEATURE_POLICY_VERSION: Final = 1
 ENTRIES: Final = (
-    "format", "format_version", "features", "actions", "reward", "parameters", "fallback", "killed",
+    "format", "format_version", "features", "actions", "reward", "policy", "fallback", "killed",
 )  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class FeaturePolicy:
-    """A linear policy over declared features.
+    """A linear policy over declared features, by name.
 
     >>> space = Features(age=(0, 100), intercept=True, norm=1.0)
     >>> policy = FeaturePolicy(features=space, actions=("wait", "walk"), reward=(0.0, 1.0),
-    ...                        parameters=np.array([[[0.1, 0.0], [0.1, 0.3]]]))
+    ...                        policy=LinearPolicy(np.array([[[0.1, 0.0], [0.1, 0.3]]]), actions=2))
     >>> policy.act({"age": 20}), policy.act({"age": 80})
     ('wait', 'walk')
     """
@@ -45,8 +46,8 @@ class FeaturePolicy:
     actions: tuple[str, ...]
     reward: tuple[float, float]
     """The public bounds of rewards."""
-    parameters: Floats
-    """[draws, actions, d]: θ."""
+    policy: LinearPolicy
+    """One parameter per action."""
     fallback: str | None = None
     """The action that a killed policy answers with."""
     killed: bool = False
@@ -55,61 +56,49 @@ class FeaturePolicy:
         require(isinstance(self.features, Features), "features must be tacit.Features", type(self.features).__name__)
         object.__setattr__(self, "actions", require_actions(self.actions))
         object.__setattr__(self, "reward", require_bounds(self.reward))
+        linear = isinstance(self.policy, LinearPolicy)
+        require(linear, "a policy over features must be a LinearPolicy", type(self.policy).__name__)
         shape = (len(self.actions), self.features.dimension)
-        fits = self.parameters.ndim == 3 and self.parameters.shape[1:] == shape and len(self.parameters) > 0
-        require(fits, f"parameters must have the shape [draws, {shape[0]}, {shape[1]}]", self.parameters.shape)
-        require(bool(np.isfinite(self.parameters).all()), "parameters must be finite numbers", "others")
+        fits = self.policy.actions == shape[0] and self.policy.coefficients.shape[1:] == shape
+        rule = f"coefficients must have the shape [draws, {shape[0]}, {shape[1]}]"
+        require(fits, rule, self.policy.coefficients.shape)
         if self.fallback is not None and self.fallback not in self.actions:
             raise UnknownName("fall-back action", self.fallback, self.actions)
         require(isinstance(self.killed, bool), "killed must be true or false", self.killed)
         require(self.fallback is not None or not self.killed, "a killed policy must have a fallback", None)
 
-    @property
-    def draws(self) -> int:
-        """How many parameters there are to take one of."""
-        return len(self.parameters)
-
-    def taking(self, draw: int) -> FeaturePolicy:
-        """The policy of one device: with one of the draws."""
-        j = require_count("draw", draw, least=0)
-        require(j < self.draws, f"draw must be below {self.draws}", j)
-        return replace(self, parameters=self.parameters[j : j + 1])
-
     def kill(self) -> FeaturePolicy:
         """The same object, answering with its fall-back from now on."""
         return replace(self, killed=True)
 
-    def choices(self, rows: Any) -> Ints:
-        """[draws,n]: the numbers of the actions for rows in any form that `Features.encode` takes."""
-        return best_actions(self.features.encode(rows), self.parameters)
-
-    def act(self, row: Any, coins: np.random.Generator | Random | None = None) -> str:
+    def act(self, row: Any, coins: np.random.Generator | None = None) -> str:
         """The name of the action for one row; where there are several draws, `coins` choose one of them."""
         if self.killed and self.fallback is not None:
             return self.fallback
-        chosen = self.choices(row)
-        require(chosen.shape[1] == 1, "act answers for one row", chosen.shape[1])
-        if self.draws == 1:
-            return self.actions[int(chosen[0, 0])]
-        if coins is None:
-            raise InvalidInput("this policy has several draws: take one of them, or hand over coins, a numpy generator")
-        return self.actions[int(chosen[int(coins.random() * self.draws), 0])]
+        x = self.features.encode(row)
+        require(len(x) == 1, "act answers for one row", len(x))
+        certain = len(self.policy.coefficients) == 1 and not self.policy.uniform
+        if coins is None and not certain:
+            raise InvalidInput("this policy draws lots; hand over coins, a numpy generator")
+        return self.actions[self.policy.act(x[0], coins=coins)]
 
     def probabilities(self, rows: Any) -> Floats:
-        """[n,actions]: the share of the draws that take each action; of the fall-back if this one is killed."""
-        chosen = self.choices(rows)
+        """[n,actions]: with which probability each action is taken; the fall-back for certain if it is killed."""
+        x = self.features.encode(rows)
         if self.killed and self.fallback is not None:
-            chosen = np.full((1, chosen.shape[1]), self.actions.index(self.fallback))
-        return np.asarray(np.mean(chosen[:, :, None] == np.arange(len(self.actions)), axis=0))
+            return np.tile(np.eye(len(self.actions))[self.actions.index(self.fallback)], (len(x), 1))
+        return self.policy.probabilities_of(x)
 
     def values(self, rows: Any) -> Floats:
         """[n,actions]: the expected rewards, in the units of the bounds; the mean over the draws."""
         low, high = self.reward
-        return np.asarray(low + (high - low) * (0.5 + self.features.encode(rows) @ self.parameters.mean(axis=0).T))
+        return np.asarray(
+            low + (high - low) * (0.5 + self.features.encode(rows) @ self.policy.coefficients.mean(axis=0).T)
+        )
 
     def table(self) -> tuple[tuple[str, ...], ...]:
         """A row per feature: its name and how much a whole unit of its number adds to the reward of every action."""
-        theta = self.parameters.mean(axis=0) * (self.reward[1] - self.reward[0])
+        theta = self.policy.coefficients.mean(axis=0) * (self.reward[1] - self.reward[0])
         return tuple((name, *(f"{value:+.4g}" for value in theta[:, i])) for i, name in enumerate(self.features.names))
 
     def _repr_html_(self) -> str:
@@ -124,7 +113,7 @@ class FeaturePolicy:
             "features": self.features.to_dict(),
             "actions": list(self.actions),
             "reward": list(self.reward),
-            "parameters": self.parameters.tolist(),
+            "policy": policy_to_dict(self.policy),
             "fallback": self.fallback,
             "killed": self.killed,
         }
@@ -137,11 +126,13 @@ class FeaturePolicy:
         require(known, rule, plain.get("format"))
         require(set(plain) == set(ENTRIES), f"a policy has the entries {', '.join(ENTRIES)}", sorted(plain))
         try:
-            parameters = np.array(plain["parameters"], dtype=np.float64)
-        except (TypeError, ValueError) as error:
-            raise InvalidInput(f"the parameters of a policy must be complete: {type(error).__name__}") from error
+            policy = policy_from_dict(plain["policy"])
+        except (TypeError, ValueError, AttributeError) as error:
+            if isinstance(error, InvalidInput):
+                raise
+            raise InvalidInput(f"the numbers of a policy must be complete: {type(error).__name__}") from error
         named = {name: plain[name] for name in ("actions", "reward", "fallback", "killed")}
-        return cls(features=Features.from_dict(plain["features"]), parameters=parameters, **named)
+        return cls(features=Features.from_dict(plain["features"]), policy=policy, **named)  # type: ignore[arg-type]
 
     def to_json(self) -> str:
         """The policy as a JSON text, with its digest."""
@@ -156,15 +147,6 @@ class FeaturePolicy:
         fits = plain.get("digest") in (None, digest(plain))
         require(fits, "a policy must be as it was written: its digest must fit", "another digest")
         return cls.from_dict(without_seal(plain))
-
-
-def best_actions(x: Floats, parameters: Floats) -> Ints:
-    """[draws,n]: the action with the largest ⟨x, θ⟩, the first of equal ones.
-
-    >>> best_actions(np.array([[1.0, 0.0]]), np.array([[[0.2, 0.0], [0.2, 0.5]]])).tolist()
-    [[0]]
-    """
-    return np.asarray(np.argmax(x @ parameters.transpose(0, 2, 1), axis=2), dtype=np.int64)
 
 
 def require_actions(actions: Any) -> tuple[str, ...]:

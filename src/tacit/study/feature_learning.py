@@ -19,7 +19,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import accumulate
-from typing import Any, Final, Literal, cast, get_args
+from typing import Any, ClassVar, Final, cast, get_args
 
 import numpy as np
 
@@ -30,17 +30,16 @@ from tacit.arrays import Floats, Ints
 from tacit.data.trajectories import FeatureUsers
 from tacit.errors import InvalidInput, UnknownName, require, require_count, require_epsilon
 from tacit.features import Features, read_columns
-from tacit.noise.exact import permutation
 from tacit.planning.linear_posterior import LinearPosterior, linear_posterior
 from tacit.planning.off_policy import normal_quantile
 from tacit.policies.feature_policy import FeaturePolicy, require_actions, require_bounds
+from tacit.policies.linear import LinearPolicy
 from tacit.protocol import Noise
-from tacit.randomness import SimulationNoise
 from tacit.release.contract import StageSize
 from tacit.release.vectors import CentralVectors, VectorPlan
 from tacit.released.moments import MomentQuery, MomentShape
+from tacit.study.learning import Keep, shuffled
 
-Keep = Literal["random", "first"]
 QUERY: Final = MomentQuery(lots=False)
 CONFIDENCE: Final = 0.95
 """Of intervals."""
@@ -170,17 +169,19 @@ class FeatureLearned:
     """What was released: whole numbers, one payload for every stage."""
     certificate: Certificate
     posterior: LinearPosterior
+    comparison: ClassVar[None] = None
 
     @property
     def policy(self) -> FeaturePolicy:
         """The action with the largest expected reward."""
         return self.policy_of(self.posterior.mean[np.newaxis])
 
-    def policy_of(self, parameters: Floats) -> FeaturePolicy:
-        """The policy of these parameters[draws,actions,d]."""
+    def policy_of(self, coefficients: Floats) -> FeaturePolicy:
+        """The policy of these coefficients[draws,actions,d]."""
         asked = self.request
         named = {"features": asked.features, "actions": asked.actions, "reward": asked.reward}
-        return FeaturePolicy(**named, fallback=asked.fallback, parameters=parameters)  # type: ignore[arg-type]
+        linear = LinearPolicy(coefficients, actions=len(asked.actions))
+        return FeaturePolicy(**named, fallback=asked.fallback, policy=linear)  # type: ignore[arg-type]
 
     @property
     def coefficients(self) -> Floats:
@@ -297,10 +298,7 @@ def deal_rows(rows: FeatureRows, reports: int, keep: Keep, noise: Noise) -> Ints
     order of all rows.
     """
     n = len(rows.persons)
-    if keep == "first":
-        order = np.arange(n)
-    else:
-        order = noise.generator.permutation(n) if isinstance(noise, SimulationNoise) else permutation(n, noise)
+    order = np.arange(n) if keep == "first" else shuffled(n, noise)
     order = order[np.argsort(rows.persons[order], kind="stable")]
     person = rows.persons[order]
     place = np.arange(n) - np.searchsorted(person, person)

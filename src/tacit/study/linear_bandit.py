@@ -267,8 +267,7 @@ class LinearBandit:
 
     def predict(self, rows: Any) -> NDArray[np.str_]:
         """The names of the best actions."""
-        names = np.array(self._released.request.actions)
-        return np.asarray(names[self.policy_.choices(rows)[0]])
+        return np.asarray(self.classes_[self.predict_proba(rows).argmax(axis=1)])
 
     def predict_proba(self, rows: Any, *, explore: bool = False) -> Floats:
         """[n,actions]: with which probability each action is taken.
@@ -332,7 +331,7 @@ class LinearBandit:
         require(
             bool((p >= (1.0 - 1e-9) / cap).all()), "every propensity must be at least min_propensity", "a smaller one"
         )
-        w = (policy.choices(rows)[0] == found.actions) / p / cap
+        w = policy.probabilities(rows)[np.arange(len(p)), found.actions] / p / cap
         each = np.maximum(np.bincount(found.persons, minlength=found.people), 1)
         u, x = (np.bincount(found.persons, part) / each for part in (w, w * (found.rewards - 0.5)))
         s = np.divide(x, u, out=np.zeros_like(x), where=u > 0.0)
