@@ -55,23 +55,22 @@ def test_every_block_runs(page, tmp_path, monkeypatch, capsys):
 
 
 def test_the_first_examples_learn_what_the_readme_says(capsys):
-    """Both end with the share of the uniform policy's regret that stands beside them."""
+    """Both end within the range of shares of the uniform policy's regret that stands beside them."""
     text = (ROOT / "README.md").read_text("utf-8")
     python = next(code for language, code, _ in blocks(text) if language == "python")
     space: dict[str, object] = {}
     exec(compile(python, "README.md", "exec", dont_inherit=True), space)  # noqa: S102 - that is the test
-    said = re.search(r"relative_regret\) +# ([0-9.]+) of the regret", python)
+    said = re.search(r"relative_regret\) +# ([0-9.]+) to ([0-9.]+) of the uniform", python)
+    command = re.search(r"^\$ tacit (run .*?)(?: --out river)?$", text, flags=re.MULTILINE)
+    share = re.search(r"The first command reports ([0-9.]+) to ([0-9.]+) of the uniform policy's regret", text)
     assert said is not None
-    assert f"{space['private'].relative_regret:.3f}" == said[1]
-    assert float(said[1]) < 0.2
-    command = re.search(r"^\$ tacit (run .*)$", text, flags=re.MULTILINE)
-    share = re.search(r"simulation only\) that is ([0-9.]+) of what learning nothing costs", text)
     assert command is not None
     assert share is not None
     capsys.readouterr()
     assert main([*shlex.split(command[1]), "--json"]) == 0
-    assert f"{json.loads(capsys.readouterr().out)['relative_regret']:.3f}" == share[1]
-    assert float(share[1]) < 0.2
+    found = json.loads(capsys.readouterr().out)["relative_regret"]
+    for value, (low, high) in ((space["private"].relative_regret, said.groups()), (found, share.groups())):
+        assert float(low) < value < float(high) < 0.2
 
 
 def test_a_broken_block_is_found(tmp_path):
@@ -97,12 +96,10 @@ def contents(page: Path) -> list[str]:
 
 
 def test_every_page_is_in_the_table_of_contents_once():
-    listed = [entry for page in PAGES if page.is_relative_to(ROOT / "docs") for entry in contents(page)]
-    found = [entry for entry in listed if not MADE.match(entry)]
-    pages = [
-        page.relative_to(ROOT / "docs").with_suffix("").as_posix() for page in PAGES if page.parts[-2] != ROOT.name
-    ]
-    assert sorted(found) == sorted(set(pages) - {"index", "cli"})
+    pages = [page for page in PAGES if page != ROOT / "README.md"]
+    listed = [entry for page in pages for entry in contents(page) if not MADE.match(entry)]
+    inside = {page.relative_to(ROOT / "docs").with_suffix("").as_posix() for page in pages}
+    assert sorted(listed) == sorted(inside - {"index", "cli"})
     assert len(contents(ROOT / "docs" / "index.md")) <= 35
 
 
@@ -224,15 +221,10 @@ def test_every_reader_has_a_way_in_and_the_officer_ends_with_a_signature():
     assert [line.split()[2:4] for line in last.splitlines()][1:] == [["keys", "sign"], ["verify", "river"]]
 
 
-def test_the_glossary_has_every_noun_of_the_vocabulary_in_the_same_words():
-    """Decision 0007 decides; a noun that is new there is looked up here."""
-    decided = (ROOT / "docs" / "decisions" / "0007-vocabulary.md").read_text("utf-8")
-    rows = re.findall(r"^\| ([^|]+?) \| ([^|]+?) \| [^|]*\|$", decided, flags=re.MULTILINE)
-    nouns = {noun: f"{words}." for noun, words in rows if noun not in ("noun", "---")}
+def test_the_glossary_is_sorted_and_has_the_words_of_the_fields():
     page = (ROOT / "docs" / "glossary.md").read_text("utf-8").partition("```{glossary}\n")[2]
-    terms = dict(re.findall(r"^(\S[^\n]*)\n  ([^\n]+)$", page, flags=re.MULTILINE))
-    assert len(nouns) > 60
-    assert list(terms) == sorted(nouns)
-    assert {noun: words[0].lower() + words[1:] for noun, words in terms.items()} == {
-        noun: words[0].lower() + words[1:] for noun, words in nouns.items()
-    }
+    terms = re.findall(r"^(\S[^\n]*)\n  [^\n]+$", page, flags=re.MULTILINE)
+    assert terms == sorted(set(terms), key=str.lower)
+    searched = {"accountant", "confidence bonus", "dummy report", "privacy loss distribution (PLD)", "privacy profile"}
+    assert len(terms) > 60
+    assert searched <= set(terms)

@@ -27,6 +27,7 @@ from tacit.learners.gradient_settings import COMMON
 from tacit.learners.ldp_obi import TUNING as OBI_TUNING
 from tacit.learners.ldp_obi import make_ldp_obi
 from tacit.learners.ldp_psrl import make_ldp_psrl, uses_squares
+from tacit.learners.linear import make_linear
 from tacit.learners.loss_contract import LossRequest
 from tacit.learners.private_po import RarelyImproved, make_private_ucb_po
 from tacit.learners.private_ucb_vi import PrivateUCBVI
@@ -44,6 +45,7 @@ from tacit.protocol import Constants, Learner, Query, Totals
 from tacit.released.batches import BatchQuery
 from tacit.released.gradients import SoftmaxQuery
 from tacit.released.losses import LossQuery
+from tacit.released.moments import MomentQuery
 from tacit.released.returns import ReturnQuery
 
 Options = Mapping[str, tuple[str, ...]]
@@ -231,6 +233,21 @@ LEARNERS: Final[Mapping[str, LearnerRow]] = named("tacit.learners", {
         options={"share_across_steps": ("false", "true"), "start": ("uniform", "baseline")},
         conservative=True,
         valid=True,
+    ),
+    "lin-ts": LearnerRow(
+        summary="linear Thompson sampling over rows of features, with the release's noise as uncertainty",
+        asks=MomentQuery,
+        build=make_linear,
+    ),
+    "lin-ucb": LearnerRow(
+        summary="optimism over rows of features, by the same posterior",
+        asks=MomentQuery,
+        build=make_linear,
+    ),
+    "lin-greedy": LearnerRow(
+        summary="the best guess over rows of features, by the same posterior",
+        asks=MomentQuery,
+        build=make_linear,
     ),
     "dp-pg": LearnerRow(
         summary="private policy gradient, one pass over fresh users (He and Zhou 2025)",

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from tacit.errors import InvalidInput, UnknownName, require, require_count
 from tacit.notebook import block, grid
+from tacit.policies.linear import LinearPolicy
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -186,12 +187,14 @@ def _steps(horizon: int) -> list[str]:
 
 Policy = DeterministicPolicy | StochasticPolicy
 """A policy of a tabular world."""
-AnyPolicy = Policy | LayeredPolicy | GaussianPolicy
+AnyPolicy = Policy | LayeredPolicy | GaussianPolicy | LinearPolicy
 
 
 def tabular(policy: AnyPolicy) -> Policy:
     """The policy, if it is one of a tabular world."""
-    if not isinstance(policy, DeterministicPolicy) and isinstance(policy, LayeredPolicy | GaussianPolicy):
+    if not isinstance(policy, DeterministicPolicy) and isinstance(
+        policy, LayeredPolicy | GaussianPolicy | LinearPolicy
+    ):
         raise InvalidInput(f"a tabular world needs a table of actions, got a {type(policy).__name__}")
     return policy
 
@@ -246,4 +249,5 @@ KINDS: Final[Mapping[str, type[AnyPolicy]]] = {
     "stochastic": StochasticPolicy,
     "layered": LayeredPolicy,
     "gaussian": GaussianPolicy,
+    "linear": LinearPolicy,
 }
