@@ -10,7 +10,6 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))
 from docs import command_line  # noqa: E402
-from docs.style import apply  # noqa: E402
 
 command_line.write()
 
@@ -22,13 +21,15 @@ release = re.search(r'__version__ = "([^"]+)"', _version)[1]  # type: ignore[ind
 
 extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphinx_gallery.gen_gallery"]
 autodoc_typehints = "signature"
+napoleon_google_docstring = False
+napoleon_use_ivar = True
 autodoc_member_order = "bysource"
 autodoc_default_options = {"members": True, "show-inheritance": True}
 logging.getLogger("ray").setLevel(logging.ERROR)  # pages show what examples say, not what the cluster says
 sphinx_gallery_conf = {
     "examples_dirs": ["lessons", "examples"],
     "gallery_dirs": ["tutorials", "gallery"],
-    "reset_modules": (apply,),
+    "reset_modules": ("docs.style.apply",),
     "filename_pattern": r"plot_",
     "within_subsection_order": "FileNameSortKey",
     "abort_on_example_error": True,

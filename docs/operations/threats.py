@@ -70,6 +70,9 @@ NOT_EXISTING: Final = """*plain* is a study of files, *sealed* are services unde
 Under central and local trust a report travels in an envelope that is encrypted to the shuffler. A study of files has
 no listeners."""
 
+EVERYTHING: Final = """Times, sizes, keys, addresses, logs, metrics and databases are in {download}`the full table
+<../tables/knowledge.csv>`."""
+
 LIMITS: Final = """Not compared, and not claimed to be equal: the duration of requests, memory and CPU of processes,
 and polling intervals. Not recorded: memory, swap and core dumps, logs of proxies, what browsers keep, and a second
 stage. Credentials and bearer secrets need TLS or a private network."""
@@ -486,8 +489,7 @@ def page() -> str:
         INTRODUCTION,
         "## Messages that each party sees\n",
         f"{messages()}\n\n{NOT_EXISTING}\n",
-        "Times, sizes, keys, addresses, logs, metrics and databases are in "
-        "{download}`the full table <../tables/knowledge.csv>`.\n",
+        f"{EVERYTHING}\n",
         f"{LIMITS}\n",
         "## Coalitions that break the claim\n",
         f"{TOGETHER}\n",
