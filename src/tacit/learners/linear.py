@@ -286,6 +286,6 @@ class LocalLinearLearner(LinearBatches):
         )
 
 
-def make_linear(request: FeatureRequest) -> LinearBatches:
+def make_linear(request: FeatureRequest) -> LinearLearner | LocalLinearLearner:
     """The linear learner of a request: that of local trust where rows are declared."""
     return LinearLearner(request) if request.contexts is None else LocalLinearLearner(request)
