@@ -7,9 +7,10 @@ only; no deployment can report it. In a live world, which has no table, it is Na
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import gymnasium
 import numpy as np
@@ -31,7 +32,6 @@ from tacit.released.batches import BatchReport
 from tacit.runs.assemble import Assembled, assemble
 from tacit.runs.baseline_comparison import BaselineComparison, against_baseline
 from tacit.runs.config import RunConfig, parse_learner
-from tacit.runs.loss_report import adversarial_lines, losses_json
 from tacit.runs.returns_report import return_lines, returns_json
 from tacit.runs.trial_arms import trial_of_run
 from tacit.runs.trial_result import TrialResult
@@ -39,6 +39,58 @@ from tacit.simulation.judges.games import LossMeasures
 from tacit.simulation.judges.live import ReturnMeasures
 from tacit.simulation.judges.softmax import Objective
 from tacit.simulation.simulate import SeedRun
+
+
+class _Resolved(Protocol):
+    @property
+    def settings(self) -> Mapping[str, float | str] | None: ...
+
+
+class _Reported(Protocol):
+    @property
+    def losses(self) -> Sequence[LossMeasures]: ...
+
+    @property
+    def resolved(self) -> _Resolved: ...
+
+
+def adversarial_lines(result: _Reported) -> tuple[str, ...]:
+    """Lines for people: the reference policies, C_M, and whether every solve can be trusted."""
+    found, settings = losses_json(result), result.resolved.settings or {}
+    if found is None:
+        return ()
+    tuned = ", ".join(f"{name} {_number(value)}" for name, value in settings.items() if name != "effective_support")
+    solver = f"{found['solves']:,} solves, {found['unconverged']} unconverged, {found['iterations']:.2f} steps each"
+    references = f"uniform policy {found['uniform'][-1]:,.1f}, myopic policy {found['myopic'][-1]:,.1f}"
+    inside = f"mean width {found['width']:.3f} at the end, truth outside in {found['outside']:.1%} of the episodes"
+    return (
+        f"beside it (same losses): {references}; effective support C_M {found['effective_support']:.4g}",
+        f"set of transitions: {inside}; {solver}",
+        f"tuned: {tuned}",
+    )
+
+
+def losses_json(result: _Reported) -> dict[str, Any] | None:
+    """Means over the seeds (counts are sums), JSON-ready; None for results without an adversary."""
+    if not result.losses:
+        return None
+    summed = ("solves", "unconverged", "fallbacks", "infeasible", "floored")
+    worst = ("worst_gap", "worst_residual")
+    said: dict[str, Any] = {"effective_support": (result.resolved.settings or {}).get("effective_support")}
+    for field in fields(LossMeasures):
+        values = np.array([getattr(found, field.name) for found in result.losses], dtype=np.float64)
+        if field.name in summed:
+            said[field.name] = int(values.sum())
+        elif field.name in worst:
+            said[field.name] = float(values.max())
+        else:
+            said[field.name] = values.mean(axis=0).tolist()
+    return {**said, "simulation_only": True}
+
+
+def _number(value: float | str) -> str:
+    return value if isinstance(value, str) else f"{value:.4g}"
+
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
