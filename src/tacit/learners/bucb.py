@@ -266,7 +266,7 @@ class BUCB(PlanningLearner[BUCBBelief, BatchQuery]):
         found = np.zeros((self.shape.horizon, *model.r.shape[1:]))
         shares, users = belief.shares[b], float(belief.users[b])
         if b < self.before:
-            return np.maximum(belief.visits[b], 0.0)
+            return np.asarray(np.maximum(belief.visits[b], 0.0))
         if len(shares) > 0:
             mixture_visits(model, rho, belief.policies[b], belief.users[b] * shares, found)
         rest = 1.0 - float(shares.sum())

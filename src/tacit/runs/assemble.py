@@ -160,7 +160,7 @@ def assemble(config: RunConfig) -> Assembled:
     fitted = kind.fitted(privatizer, learner)
     if config.start is not None:
         start = WarmStart.of(config.start)
-        claim = composed_claim(replace(fitted.claim, epsilon=config.epsilon), start)
+        claim = composed_claim(replace(fitted.claim, epsilon=cast("float", config.epsilon)), start)
         fitted = cast("Any", AfterLog(inner=fitted, start=start, claim=claim))
     require_widths(learner, name, config.constants)
     require_over_support(learner, config.support is not None)
