@@ -43,6 +43,8 @@ from tacit.study.learning import Keep, shuffled
 QUERY: Final = MomentQuery(lots=False)
 CONFIDENCE: Final = 0.95
 """Of intervals."""
+FEATURE_MOMENTS: Final = "moments of features and rewards"
+"""What ledgers call a release."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -196,6 +198,14 @@ class FeatureLearned:
         reach = normal_quantile(CONFIDENCE) * self.posterior.std * (high - low)
         return np.stack([self.coefficients - reach, self.coefficients + reach], axis=2)
 
+    def table(self) -> list[list[str]]:
+        """A row per feature: its coefficient for every action, with its interval."""
+        names, means, ends = self.request.features.names, self.coefficients.T, self.intervals.transpose(1, 0, 2)
+        return [
+            [name, *(f"{b:+.3g} ({low:+.3g} to {high:+.3g})" for b, (low, high) in zip(mean, reach, strict=True))]
+            for name, mean, reach in zip(names, means, ends, strict=True)
+        ]
+
     @property
     def summary(self) -> dict[str, Any]:
         """What there is to say, from what was released; rewards in the units of the log."""
@@ -256,27 +266,51 @@ def read_rows(
     require(len(set(names)) == len(names), "action, reward and person must be different columns", names)
     x = features.encode(frame)
     columns = read_columns(frame, names)
-    low, high = reward
-    rewards = _reals(reward_column, columns[reward_column])
-    inside = bool(((rewards >= low) & (rewards <= high)).all())
-    rule = f"every reward of the column '{reward_column}' must lie within the declared bounds [{low:g}, {high:g}]"
-    require(inside, rule, "one outside, or none", "declare wider bounds, or clip it; declare them before looking")
     places = {name: place for place, name in enumerate(actions)}
     given = (str(value) if type(value) in (str, int) else None for value in _values(columns[action_column]))
     taken = np.array([-1 if value is None else places.get(value, -1) for value in given], dtype=np.int64)
-    rule = f"every action of the column '{action_column}' must be declared (one of {', '.join(actions)})"
+    return encoded_rows(
+        x,
+        taken,
+        _reals(reward_column, columns[reward_column]),
+        None if person_column is None else _values(columns[person_column]),
+        actions=actions,
+        bounds=reward,
+        names=(action_column, reward_column, str(person_column)),
+    )
+
+
+def encoded_rows(
+    x: Floats,
+    taken: Ints,
+    rewards: Floats,
+    persons: list[Any] | None,
+    *,
+    actions: Sequence[str],
+    bounds: tuple[float, float],
+    names: tuple[str, str, str],
+) -> FeatureRows:
+    """Encoded rows with actions by number (-1: none of them), rewards as they are and persons by name, checked.
+
+    `names` are the columns of action, reward and person, for messages.
+    """
+    low, high = bounds
+    inside = bool(((rewards >= low) & (rewards <= high)).all())
+    rule = f"every reward of the column '{names[1]}' must lie within the declared bounds [{low:g}, {high:g}]"
+    require(inside, rule, "one outside, or none", "declare wider bounds, or clip it; declare them before looking")
+    rule = f"every action of the column '{names[0]}' must be declared (one of {', '.join(actions)})"
     require(bool((taken >= 0).all()), rule, "another one, or a missing value")
-    sizes = {len(x), len(taken), len(rewards)}
+    sizes = {len(x), len(taken), len(rewards), len(x) if persons is None else len(persons)}
     require(len(sizes) == 1, "columns must have the same length", sorted(sizes))
-    persons, people, ids = np.arange(len(x)), len(x), None
-    if person_column is not None:
+    if persons is None:
+        numbered, people, ids = np.arange(len(x)), len(x), None
+    else:
         numbers: dict[Any, int] = {}
-        named = _values(columns[person_column])
-        present = all(isinstance(one, str | int | bytes) or (isinstance(one, float) and one == one) for one in named)
-        require(present, f"the column '{person_column}' must name a person in every row", "a missing or another value")
-        persons = np.array([numbers.setdefault(one, len(numbers)) for one in named], dtype=np.int64)
+        present = all(isinstance(one, str | int | bytes) or (isinstance(one, float) and one == one) for one in persons)
+        require(present, f"the column '{names[2]}' must name a person in every row", "a missing or another value")
+        numbered = np.array([numbers.setdefault(one, len(numbers)) for one in persons], dtype=np.int64)
         people, ids = len(numbers), tuple(numbers)
-    return FeatureRows(x, taken, (rewards - low) / (high - low), persons, people, ids)
+    return FeatureRows(x, taken, (rewards - low) / (high - low), numbered, people, ids)
 
 
 def _values(column: Any) -> list[Any]:

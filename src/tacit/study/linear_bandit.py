@@ -48,6 +48,7 @@ from tacit.randomness import SecureNoise
 from tacit.release.values import PolicyValues, PrivateValues
 from tacit.study.feature_learning import (
     CONFIDENCE,
+    FEATURE_MOMENTS,
     FeatureLearned,
     FeatureRequest,
     FeatureRows,
@@ -61,7 +62,6 @@ from tacit.study.learn_files import read_learned, save_learned
 from tacit.study.learning import kind_of
 
 RECIPIENT: Final = "LinearBandit"
-WHAT: Final = "moments of features and rewards"
 
 
 class LinearBandit:
@@ -438,13 +438,7 @@ class LinearBandit:
     def _repr_html_(self) -> str:
         if not hasattr(self, "_learned"):
             return block(repr(self))
-        shown = [
-            [name, *(f"{b:+.3g} ({low:+.3g} to {high:+.3g})" for b, (low, high) in zip(mean, ends, strict=True))]
-            for name, mean, ends in zip(
-                self._learned.request.features.names, self.coef_.T, self.intervals_.transpose(1, 0, 2), strict=True
-            )
-        ]
-        return block(repr(self), grid(["feature", *self._learned.request.actions], shown))
+        return block(repr(self), grid(["feature", *self._learned.request.actions], self._learned.table()))
 
     @property
     def _released(self) -> FeatureLearned:
@@ -515,7 +509,7 @@ class LinearBandit:
             else:
                 kept = Ledger.load(place)
             asked: dict[str, Any] = {"claim": claim, "events": certificate.events, "noise": noise}
-            with kept.charging(users=users, recipient=RECIPIENT, what=WHAT, **asked):
+            with kept.charging(users=users, recipient=RECIPIENT, what=FEATURE_MOMENTS, **asked):
                 yield
         except BaseException:
             if new:
