@@ -1,4 +1,4 @@
-"""The language of the documentation: short sentences, searchable headings, page sizes. A small linter, in the manner of Vale."""
+"""The language of the documentation: short sentences, searchable headings, page sizes. A small linter."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ DOCS = ROOT / "docs"
 PAGES = sorted(path for path in DOCS.rglob("*.md") if "_build" not in path.parts and path.name != "cli.md")
 LESSONS = sorted([*(DOCS / "lessons").glob("plot_*.py"), *(DOCS / "examples").glob("plot_*.py")])
 GUIDES = [
-    "index", "installation", "adding", "logs", "studies", "services", "browser", "trials", "baselines", "public-structure",
-    "engines", "integrations", "officer", "operations/deployment", "operations/database", "operations/tokens",
-    "operations/dashboard",
+    *("index", "installation", "adding", "logs", "studies", "services", "browser", "trials", "baselines", "officer"),
+    *("public-structure", "engines", "integrations", "operations/deployment", "operations/database"),
+    *("operations/tokens", "operations/dashboard"),
 ]  # fmt: skip
 WORDS_OF_A_SENTENCE = 35
 WORDS_OF_A_PAGE = 2500
 LARGER = {"papers/index": 4400, "papers/garcelon2021local": 5000, "papers/he2025policy": 2950, "guarantees": 2600,
           "papers/bai2024adversarial": 2850}  # fmt: skip
 """Research pages that are still longer, with what they have today: they may only shrink."""
-WORDS_IN_ALL = 77_000
+WORDS_IN_ALL = 79_000
 VAGUE = re.compile(r"\b(whoever|nobody|somebody|everybody)\b", re.IGNORECASE)
 VAGUE_IN_ALL = 40
 SAYS_NOTHING = {
@@ -49,8 +49,9 @@ def prose(text: str) -> str:
 
 
 def sentences(text: str) -> list[str]:
-    parts = re.split(r"\n\s*\n|\n\s*(?:[-*]|\d+\.) |(?<=[.!?])\s+", prose(text))
-    return [" ".join(part.split()) for part in parts if part.strip()]
+    parts = re.split(r"\n\s*\n|\n(?=\s*(?:[-*]|\d+\.) )|(?<=[.!?])\s+", prose(text))
+    parts = [re.sub(r"^(?:[-*]|\d+\.) ", "", " ".join(part.split())) for part in parts]
+    return [part for part in parts if part]
 
 
 def lesson(path: Path) -> str:
@@ -91,10 +92,10 @@ def test_every_heading_has_a_word_to_search_for():
 
 def test_the_linter_finds_what_it_is_for():
     long = "word " * 36
-    found = [len(one.split()) for one in sentences(f"Short. {long}\n\n```\n{long}\n```\n| {long} |\n- {long}")]
+    found = [len(one.split()) for one in sentences(f"Short. {long}\n\n```\n{long}\n```\n| {long} |\n\n- {long}")]
     assert found == [1, 36, 36]
     assert VAGUE.findall("Nobody and whoever, not nobodyx") == ["Nobody", "whoever"]
-    assert not set("the door".split()) - SAYS_NOTHING
+    assert not set(["the", "door"]) - SAYS_NOTHING
 
 
 def test_versions_of_the_changelog_are_short_and_an_entry_is_a_line():
