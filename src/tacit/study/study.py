@@ -36,7 +36,7 @@ from tacit.documents import canonical
 from tacit.errors import InvalidInput, require
 from tacit.learners.contract import PlanningLearner
 from tacit.planning.loss_budget import Standing
-from tacit.policies import AnyPolicy, LayeredPolicy, policy_to_dict
+from tacit.policies import AnyPolicy, LayeredPolicy, LinearPolicy, policy_to_dict
 from tacit.protocol import Plan
 from tacit.randomness import seed_streams
 from tacit.release.contract import Release
@@ -86,6 +86,7 @@ def issue(
         "head": last_head(connection).text,
         "previous": GENESIS_HEAD.digest.hex() if before is None else before[0],
         **({} if design.sees is None else {"sees": design.sees.to_dict()}),
+        **({} if design.features is None else {"features": design.features.to_dict()}),
         **content,
     }
     data = Bundle.make(whole, key)
@@ -100,7 +101,10 @@ def handed(policy: AnyPolicy, horizon: int) -> dict[str, Any]:
 
 
 def weighted(plan: Plan[Any], horizon: int) -> list[Any]:
-    """The policies of a plan with their exact weights."""
+    """The policies of a plan with their exact weights; of a linear policy with several draws a person takes one."""
+    if isinstance(plan.policy, LinearPolicy) and not plan.groups:
+        draws = plan.policy.each()
+        return [[policy_to_dict(draw), [1, len(draws)]] for draw in draws]
     users = plan.users or 1
     arms = plan.arms(users) if plan.groups else ((plan.policy, users),)
     return [[handed(policy, horizon), [int(count), int(users)]] for policy, count in arms if count > 0]
