@@ -20,6 +20,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from tacit.arguments import checked
 from tacit.documents import digest, parse_json, vouched, without_seal
 from tacit.errors import InvalidInput, UnknownName, require, require_count
 from tacit.notebook import block, grid
@@ -129,6 +130,7 @@ class NamedPolicy:
         }
 
     @classmethod
+    @checked
     def from_dict(cls, plain: Mapping[str, Any]) -> NamedPolicy:
         """The policy that `to_dict` wrote; anything missing or unknown is refused (G2)."""
         known = (plain.get("format"), plain.get("format_version")) == (POLICY_FORMAT, POLICY_VERSION)

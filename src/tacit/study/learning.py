@@ -34,8 +34,18 @@ import numpy as np
 from tacit.accounting.certificate import Certificate, CertifiedFamily, certify
 from tacit.accounting.claims import PrivacyClaim, PrivacyUnit
 from tacit.accounting.terms import NoiseKind, terms_of
+from tacit.arguments import checked
 from tacit.arrays import Ints
-from tacit.errors import InvalidInput, PrivacyViolation, UnknownName, require, require_count, require_epsilon
+from tacit.errors import (
+    MAX_REPORTS,
+    InvalidInput,
+    PrivacyViolation,
+    UnknownName,
+    require,
+    require_count,
+    require_epsilon,
+    require_real,
+)
 from tacit.noise.exact import permutation
 from tacit.planning.pessimism import PessimisticPlan, pessimistic_plan
 from tacit.planning.widths import DEFAULT_Z
@@ -72,7 +82,8 @@ class LearnRequest:
     def __post_init__(self) -> None:
         require_epsilon(self.epsilon)
         require_count("people", self.people)
-        require_count("reports_per_person", self.reports_per_person)
+        require_count("reports_per_person", self.reports_per_person, most=MAX_REPORTS)
+        require_real("z", self.z, low=0.0)
         require(self.keep in get_args(Keep), "keep must be 'random' or 'first'", self.keep)
         if self.fallback is not None and self.fallback not in self.mapping.action_names:
             raise UnknownName("fall-back action", self.fallback, self.mapping.action_names)
@@ -169,6 +180,7 @@ class Learned:
         }
 
 
+@checked
 def learn(
     log: LogSource,
     mapping: EpisodeMapping | Mapping[str, Any] | str | Path,
@@ -266,7 +278,7 @@ def planned(request: LearnRequest, payloads: tuple[bytes, ...], certificate: Cer
     """Everything that follows from what was released (G2)."""
     counts, known = released_counts(request, payloads), request.mapping
     default = 0 if request.fallback is None else known.action_names.index(request.fallback)
-    plan = pessimistic_plan(counts, z=request.z, default=default)
+    plan = pessimistic_plan(counts, z=float(request.z), default=default)
     always = DeterministicPolicy(np.full_like(plan.actions, default))
     policy = NamedPolicy(
         policy=DeterministicPolicy(plan.actions),
@@ -325,4 +337,4 @@ def kind_of(noise: object) -> NoiseKind:
         return "secure"
     if isinstance(noise, SimulationNoise):
         return "simulation"
-    raise TypeError(f"noise must be SecureNoise or SimulationNoise, got {type(noise).__name__}")
+    raise InvalidInput(f"noise must be SecureNoise or SimulationNoise, got {type(noise).__name__}")
