@@ -156,7 +156,7 @@ def pairs(statistic: MomentVector, shift: int, count: int) -> list[tuple[np.ndar
 
 
 def test_the_mean_privacy_of_rounded_pairs_is_covered() -> None:
-    """Lemma P17 (dithered vectors) against the mean of Gaussian curves over dithers, exact in ε, for pairs of every sort."""
+    """Lemma P17 (dithered vectors) against the mean of Gaussian curves over dithers: pairs of every sort."""
     statistic, sigma = MomentVector(shape=SHAPE, gram=True, lots=False), 30.0
     shift = 25
     rng, slack = np.random.default_rng(4), 1e-9

@@ -68,7 +68,7 @@ def registry_entry(certificate: Certificate, curator: Curator, *, static: bool) 
     claim, terms = certificate.claim, certificate.terms
     if terms is None or not certificate.release:
         raise InvalidInput("the registry lists deployments: expected a certificate of secure noise, got a simulation")
-    require(certificate.holds, "the registry lists guarantees: the certificate must confirm its claim", "one that fails")
+    require(certificate.holds, "the registry lists guarantees: a certificate must hold", "one that fails")
     sizes, several = terms.sizes, terms.sizes["batches"] > 1
     world = ", ".join(f"{name.replace('_', ' ')} {sizes[name]}" for name in ("states", "actions") if name in sizes)
     table = coalition_table(certificate.coalitions, 0)

@@ -48,7 +48,7 @@ def _show(
 @certificate.command("export")
 def _export(
     path: Source,
-    format: Annotated[str, typer.Option(help="registry: an entry of the DP Deployments Registry, in YAML.")],
+    form: Annotated[str, typer.Option("--format", help="registry: an entry of the DP Deployments Registry, in YAML.")],
     name: Annotated[str, typer.Option(help="The name of the data product.")],
     curator: Annotated[str, typer.Option(help="The organization that publishes it.")],
     use: Annotated[str, typer.Option(help="What it is intended for.")],
@@ -62,8 +62,8 @@ def _export(
     """Write an entry for the Differential Privacy Deployments Registry; the curator states what no file knows."""
     from tacit.accounting.registry_entry import Curator, registry_entry, to_yaml
 
-    if format not in FORMATS:
-        raise UnknownName("format", format, FORMATS)
+    if form not in FORMATS:
+        raise UnknownName("format", form, FORMATS)
     known = Curator(name=name, curator=curator, use=use, region=region, date=date, author=author, sector=sector)
     found, kind = certificate_of(path)
     entry = registry_entry(found, known, static=kind == "learned from a log")

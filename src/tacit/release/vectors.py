@@ -39,8 +39,8 @@ from tacit.release.directions import DirectionRelease, directions_for
 from tacit.release.documents import CODECS, record, require_entries
 from tacit.release.fixed_point import SLACK_SHARE, from_payload, gaussian_budget, to_payload, total_variation
 from tacit.release.shuffle.labels import MIN_PEOPLE, LabelRelease
-from tacit.release.shuffle.messages import Transport, overflow_slack
 from tacit.release.shuffle.noise import MAX_BITS, BitNoise
+from tacit.release.shuffle.roles import Transport, overflow_slack
 from tacit.release.stage import NoSecret, StagePlan, VectorMemory, VectorStage, reports_of, require_people
 from tacit.released.moments import MomentQuery, MomentShape
 from tacit.statistics.table import statistic_for, statistic_named
@@ -109,6 +109,11 @@ class CentralVectors(VectorStage, CuratorRelease):
     def simulated(self, users: Any, noise: SimulationNoise) -> Any:
         """Simulation only: the same from users."""
         return self.statistic.people(users, noise)
+
+    def release_table(self, secret: Any, users: Any, people: int, noise: Noise) -> tuple[Any, bytes]:
+        """A curator who has a table: the law of `release` over `encode`, all others of so many people being covers."""
+        require_people(people, max(self.least, int(users.users)), self.target)
+        return self._added(secret, self.statistic.sums(self.statistic.people(users, noise)), noise)
 
     def sums(self, people: Any, query: Query, noise: Noise) -> Ints:
         """What these people add up to."""

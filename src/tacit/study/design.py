@@ -31,6 +31,7 @@ from tacit.errors import (
     require_count,
     require_epsilon,
     require_real,
+    with_suggestions,
 )
 from tacit.learners.auto import AUTO, Situation, choose_learner
 from tacit.planning.loss_budget import LossBudget
@@ -198,6 +199,7 @@ class StudyDesign:
         return tuple(channel_from_dict(plain) for plain in self.channels)
 
 
+@with_suggestions()
 @checked
 def plan_study(
     *,
