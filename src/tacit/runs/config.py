@@ -32,6 +32,7 @@ if TYPE_CHECKING:  # models that are handed over cost their import only where th
     from tacit.environments.live import LiveWorld
     from tacit.environments.tabular import TabularMDP
     from tacit.planning.loss_budget import LossBudget
+    from tacit.runs.warm_start import WarmStart
 
 MAX_SEEDS: Final = 1_000_000
 """Each has rows, a file and a policy of its own."""
@@ -40,7 +41,7 @@ MAX_CHECKPOINTS: Final = 100_000
 BUDGETS: Final = ("loss_budget", "stage_loss_budget")
 OMITTED_IF_EMPTY: Final = (
     *("adversary", "estimator", "honest_fraction", "public_losses", "baseline", "support", "sees"),
-    *(*BUDGETS, "value_users", "because", "by_size"),
+    *(*BUDGETS, "value_users", "start", "because", "by_size"),
 )
 """Entries that are not written where they say nothing."""
 
@@ -138,6 +139,11 @@ class RunConfig:
         None,
         text=str,
     )
+    start: str | WarmStart | None = option(
+        "Begin with what was released of a log: the learned.json of tacit learn; its cost is part of the claim.",
+        None,
+        text=str,
+    )
     value_users: int | None = option(
         "Fresh users who follow the final policy after the run (and as many the baseline, if there is one): they "
         "certify its value, and whether it is better than the baseline, under the same claim.",
@@ -159,6 +165,10 @@ class RunConfig:
             from tacit.environments.baselines import baseline_table
 
             self._keep("baseline", baseline_table(self.baseline))
+        if self.start is not None:
+            from tacit.runs.warm_start import WarmStart
+
+            self._keep("start", WarmStart.of(self.start))
         _require_budget(self)
         _require_choice("estimator", self.estimator, get_args(Estimator))
         require(isinstance(self.learner, str), "learner must be a name like 'psrl:rewards=beta'", self.learner)
@@ -280,6 +290,7 @@ class RunConfig:
         words += [] if self.loss_budget is None else [f"loss budget {self.loss_budget:g}"]
         words += [] if self.support is None else [f"{self.support} support"]
         words += [] if self.sees is None else [f"policy over {self.sees if isinstance(self.sees, str) else 'features'}"]
+        words += [] if self.start is None else ["started with a log"]
         words += [] if self.reports_per_person == 1 else [f"{self.reports_per_person} reports per person"]
         return ", ".join(words)
 
@@ -298,6 +309,8 @@ class RunConfig:
             plain["adversary"] = {"fingerprint": self.adversary.fingerprint()}
         if self.baseline is not None and not isinstance(self.baseline, str):
             plain["baseline"] = _lists(self.baseline)
+        if self.start is not None:
+            plain["start"] = cast("WarmStart", self.start).to_dict()
         if isinstance(self.sees, tuple):
             plain["sees"] = list(self.sees)
         if self.live is not None:
@@ -343,6 +356,7 @@ class RunConfig:
         """The command line that makes these rows (or the Python call, where only Python can)."""
         handed = not isinstance(self.environment, str) or not isinstance(self.adversary, str | None)
         handed = handed or not isinstance(self.baseline, str | None) or not isinstance(self.sees, str | None)
+        handed = handed or self.start is not None
         if handed or self.seeds != _range_of(self.seeds):
             return self.call()
         words = ["tacit", "run", "--environment", str(self.environment), "--learner", self.learner]

@@ -91,6 +91,7 @@ def run(
     stage_loss_budget: float | None = None,
     support: str | None = None,
     sees: str | Sequence[int] | None = None,
+    start: str | Path | None = None,
     value_users: int | None = None,
     workers: int | None = None,
     engine: str = "local",
