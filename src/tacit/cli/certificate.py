@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from tacit.cli.common import AsJson, print_json, say
-from tacit.cli.files import OutFile, write_bytes
+from tacit.cli.common import AsJson, OutFile, print_json, say, write_bytes
 from tacit.errors import InvalidInput, UnknownName, require
 
 if TYPE_CHECKING:
