@@ -49,7 +49,7 @@ GROUPS: Final = (
 )
 
 app = typer.Typer(
-    context_settings={"help_option_names": ["-h", "--help"]},
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 140},
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
 )

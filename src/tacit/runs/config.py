@@ -186,6 +186,8 @@ class RunConfig:
             self._keep("sees", tuple(require_count("feature", feature, least=0) for feature in self.sees))
         named = self.mechanism is None or isinstance(self.mechanism, str)
         require(named, "mechanism must be a name; 'tacit list mechanisms' has them", self.mechanism)
+        for name in ("allow_large_delta", "public_losses"):
+            require(isinstance(getattr(self, name), bool), f"{name} must be True or False", getattr(self, name))
         _require_choice("calibration", self.calibration, [c for c in get_args(Calibration) if c != "none"])
         if self.z is not None:
             self._keep("z", require_real("z", self.z, low=0.0))
