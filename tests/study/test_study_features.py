@@ -17,7 +17,7 @@ from tacit.cli import main
 from tacit.data.trajectories import FeatureUsers
 from tacit.documents import canonical
 from tacit.errors import InvalidInput, NotSupported, TacitError
-from tacit.policies import LinearPolicy, policy_to_dict
+from tacit.policies import policy_to_dict
 from tacit.policies.feature_policy import FeaturePolicy
 from tacit.randomness import SimulationNoise, seed_streams
 from tacit.study.bundle import Bundle
@@ -25,7 +25,7 @@ from tacit.study.collector import Collector
 from tacit.study.design import StudyDesign, plan_study
 from tacit.study.device import Device
 from tacit.study.record import export_policy
-from tacit.study.study import Study
+from tacit.study.study import Study, weighted
 
 SPACE = tacit.Features(age=(18, 90), tired=bool, ward=["a", "b"])
 ACTIONS = ("wait", "walk", "stretch")
@@ -41,10 +41,16 @@ def rows(rng: np.random.Generator, number: int) -> list[dict[str, Any]]:
     ]
 
 
-def lived(policy: LinearPolicy, number: int, rng: np.random.Generator) -> tuple[list[dict[str, Any]], Any, Any]:
+def lots(number: int) -> Any:
+    return np.arange(number) % len(ACTIONS)
+
+
+def lived(policy: Any, number: int, rng: np.random.Generator) -> tuple[list[dict[str, Any]], Any, Any]:
     """Rows, actions and rewards in the log's units of people who follow a policy, a draw each."""
     people = rows(rng, number)
     x = SPACE.encode(people)
+    if policy is None:
+        return people, lots(number), 5.0 * rng.random(number)
     draws = np.arange(number) % len(policy.coefficients)
     taken = rng.integers(0, 3, number) if policy.uniform else policy.scores(x, draws).argmax(axis=1)
     return people, taken, 5.0 * rng.random(number)
@@ -58,11 +64,14 @@ def simulated(design: StudyDesign, seed: int) -> list[bytes]:
     memory, found = parts.channels[0].begin_memory(), []
     for channel in parts.channels:
         belief, plan = learner.plan(belief, streams.learner)
-        found += [canonical(policy_to_dict(draw)) for draw in plan.policy.each()]
-        people, taken, rewards = lived(plan.policy, plan.users, streams.world)
+        found += [canonical(plain) for plain, _ in weighted(plan, 1)]
+        drawn = plan.query.lots
+        people, taken, rewards = lived(None if drawn else plan.policy, plan.users, streams.world)
         x = SPACE.encode(people)
         users = [
-            FeatureUsers(x[i : i + 1], taken[i : i + 1], rewards[i : i + 1] / 5.0, np.array([-1]))
+            FeatureUsers(
+                x[i : i + 1], taken[i : i + 1], rewards[i : i + 1] / 5.0, np.array([taken[i] if drawn else -1])
+            )
             for i in range(plan.users)
         ]
         bodies = [channel.encode(user, noise) for user in users]
@@ -87,16 +96,17 @@ def studied(design: StudyDesign, seed: int, place: Path) -> list[bytes]:
             return [*found, canonical(policy_to_dict(study.policy()))]
         collector.open(data)
         policies = [policy for policy, _ in bundle.arms]
-        assert all(isinstance(policy, LinearPolicy) for policy in policies)
         found += [canonical(policy_to_dict(policy)) for policy in policies]
-        together = replace(policies[0], coefficients=np.concatenate([one.coefficients for one in policies]))
+        together = None
+        if not bundle.query.lots:
+            together = replace(policies[0], coefficients=np.concatenate([one.coefficients for one in policies]))
         people, taken, rewards = lived(together, bundle["target"], streams.world)
         reports = []
         for i, (row, action, reward) in enumerate(zip(people, taken, rewards, strict=True)):
             device = Device(None, **REHEARSAL, noise=noise)
             device.accept(data)
             device.kept = replace(device.kept, arm=i % len(policies))
-            if not policies[0].uniform:
+            if together is None or not together.uniform:
                 assert device.act(0, row) == ACTIONS[action]
             told = {"states": [row], "actions": [ACTIONS[action]], "rewards": [float(reward)]}
             reports.append((device.report(told), f"person {person}"))
@@ -107,10 +117,11 @@ def studied(design: StudyDesign, seed: int, place: Path) -> list[bytes]:
 
 
 @pytest.mark.parametrize(
-    ("learner", "trust"), [("lin-ts", "shuffle"), ("lin-ts", "central"), ("lin-ucb", "central"), ("auto", "shuffle")]
+    ("learner", "trust"),
+    [("lin-ts", "shuffle"), ("lin-ts", "central"), ("lin-ucb", "central"), ("auto", "shuffle"), ("auto", "local")],
 )
 def test_a_study_plans_what_a_simulation_plans(learner: str, trust: str) -> None:
-    design = plan_study(learner=learner, trust=trust, **SIZES)
+    design = plan_study(learner=learner, trust=trust, **{**SIZES, **({"delta": 0.0} if trust == "local" else {})})
     with fast_directory() as folder:
         place = Path(folder)
         found = studied(design, 5, place)
@@ -203,7 +214,7 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"horizon": 2}, "in place of"),
     ({"learner": "bucb"}, "does not learn from rows"),
     ({"actions": ("wait",)}, "two actions"),
-    ({"features": {"age": (1, 2)}}, "tacit.Features"),
+    ({"features": {"age": (1, 2)}}, "features must be"),
     ({"loss_budget": 0.1, "baseline": "uniform"}, "baseline"),
     ({"delta": 0.0}, "never pure"),
     ({"target": 1}, "at least 2"),

@@ -421,7 +421,8 @@ def _vector_bits(statistic: VectorStatistic, claim: PrivacyClaim, honest: int, o
     The least m at which fair bits would do, or bits of probability 1/4, then the least probability.
     """
     g, shift = claim.unit.reports, _grid(statistic)
-    left = claim.delta * (1.0 - SLACK_SHARE) * (1.0 - ACCOUNTED) - g * overflow_slack(claim.epsilon, overflow) * (1.0 + 1e-9)
+    of_blocks = g * overflow_slack(claim.epsilon, overflow) * (1.0 + 1e-9)
+    left = claim.delta * (1.0 - SLACK_SHARE) * (1.0 - ACCOUNTED) - of_blocks
     require(left > 0.0, f"overflowing blocks must leave some of delta = {claim.delta!r}", overflow, "choose it smaller")
     wanted = gaussian_mu(claim.epsilon, left) / math.sqrt(g) * (1.0 - 1e-9)
 

@@ -21,6 +21,7 @@ from tacit.accounting.claims import PrivacyClaim, PrivacyUnit, Trust
 from tacit.accounting.events import Events
 from tacit.accounting.knowledge import coalitions
 from tacit.accounting.terms import terms_of
+from tacit.arrays import Floats
 from tacit.environments.baselines import Table, baseline_policy, baseline_table
 from tacit.environments.layered import LayeredMDP
 from tacit.environments.linear_bandit import FeatureBandit
@@ -63,6 +64,10 @@ from tacit.support import Support
 
 if TYPE_CHECKING:
     from tacit.study.design import StudyDesign
+
+
+ROWS: Final = 2000
+"""Rows drawn from a declaration, where second moments are not released."""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -309,6 +314,7 @@ def _learner(chosen: RunRequest, world: TabularMDP, basis: Any, choices: Choices
                 noise=basis,
                 options=chosen.options,
                 sizes=(choices.target,) * choices.stages,
+                contexts=_uniform_rows(choices),
             )
         )
     if chosen.row.asks is LossQuery:
@@ -333,6 +339,13 @@ def _learner(chosen: RunRequest, world: TabularMDP, basis: Any, choices: Choices
     except NotSupported:
         # The stages follow from the learner's theorem; the study has those instead.
         return chosen.row.build(replace(request, sizes=None))
+
+
+def _uniform_rows(choices: Choices) -> Floats | None:
+    """Local trust: how rows are thought to be distributed, as public as their declaration."""
+    if choices.trust != "local" or choices.features is None:
+        return None
+    return choices.features.uniform_rows(ROWS)
 
 
 def _stages(learner: Any, choices: Choices) -> list[StageSize]:
@@ -424,6 +437,7 @@ BASES: Final[Mapping[tuple[type[Query], Trust], Callable[[RunRequest, TabularMDP
     (LossQuery, "central"): _losses,
     (MomentQuery, "central"): _moments,
     (MomentQuery, "shuffle"): _moments,
+    (MomentQuery, "local"): _moments,
     (SoftmaxQuery, "central"): _gradient,
     (ReturnQuery, "local"): _local,
 }

@@ -212,11 +212,14 @@ class Device:
             assert channel is not None  # noqa: S101 - for the types
             if kept.plain is not None:
                 return kept
+            told = trajectory
+            if isinstance(told, FeatureUsers) and bundle.query.lots:  # the lot was drawn before there was a row
+                told = told._replace(lots=np.array([kept.arm]))
             # A bit about a return is about the stage's question and the policy that was drawn.
             body = (
-                channel.answer(bundle.query, kept.arm, trajectory, self.noise)
+                channel.answer(bundle.query, kept.arm, told, self.noise)
                 if isinstance(channel, ReturnRelease)
-                else channel.encode(trajectory, self.noise)
+                else channel.encode(told, self.noise)
             )
             made = Report(study=bundle.study, stage=bundle["stage"], id=os.urandom(ID), body=body).encode()
             left = (*self._others(bundle), (bundle["slot"], channel.events()))
