@@ -68,12 +68,8 @@ def simulated(design: StudyDesign, seed: int) -> list[bytes]:
         drawn = plan.query.lots
         people, taken, rewards = lived(None if drawn else plan.policy, plan.users, streams.world)
         x = SPACE.encode(people)
-        users = [
-            FeatureUsers(
-                x[i : i + 1], taken[i : i + 1], rewards[i : i + 1] / 5.0, np.array([taken[i] if drawn else -1])
-            )
-            for i in range(plan.users)
-        ]
+        lot = taken if drawn else np.full(plan.users, -1)
+        users = [FeatureUsers(x, taken, rewards / 5.0, lot).one(i) for i in range(plan.users)]
         bodies = [channel.encode(user, noise) for user in users]
         secret, payload = channel.release(secret, bodies, plan.query, noise)
         memory, released = channel.read(memory, payload, len(bodies))
