@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -14,6 +15,7 @@ from mutants.device import local
 from mutants.planted import SHAPE, claim_of
 from mutants.release import RELEASES, gradients, losses
 from mutants.shuffle import SHUFFLERS
+from papers.audit.release_rows import planned_moments
 from tacit.audit.conformance import PROBES, NonConformant, check_privatizer, probe_of
 from tacit.audit.count_probe import ordinary_users
 from tacit.audit.harness import worst_pair
@@ -28,6 +30,7 @@ from tacit.release.losses import make_adversarial
 from tacit.release.none import Unprotected
 from tacit.release.returns import OneBitReturns
 from tacit.release.table import PRIVATIZERS
+from tacit.release.values import PrivateValues
 from tacit.released.batches import BatchQuery, PlannedBatch
 from tacit.released.losses import LayeredShape
 
@@ -37,7 +40,22 @@ def returns() -> OneBitReturns:
     return OneBitReturns(shape=SHAPE, claim=claim_of("local", 1.0, 0.0), mechanism=RandomizedResponse(epsilon=1.0))
 
 
-CONFORMING = {**RELEASES, "one-bit returns": returns}
+def values() -> PrivateValues:
+    """What one policy would have earned on the people of a log."""
+    return PrivateValues(claim=claim_of("central", 1.0, 1e-6), kind="weights", shares=(1.0,), people=3)
+
+
+CONFORMING = {
+    **RELEASES,
+    "one-bit returns": returns,
+    "values of a log": values,
+    **{
+        f"{words} moments": partial(
+            planned_moments, words, 1.0, 0.0 if words == "local" else 1e-6, shared=False, lots=False, users=12
+        )
+        for words in ("central", "shuffle", "local")
+    },
+}
 GENERAL = {"fields", "shift", "measured", "exposed", "tails", "coins", "length", "lattice"}
 
 

@@ -332,7 +332,7 @@ def test_a_release_that_fails_is_not_charged_and_leaves_nothing(tmp_path, comman
     import tacit.study.learn_files as files
 
     def fails(*args, **kwargs):
-        raise OSError(28, "no space left on device")
+        raise OSError(28, "no space left on device", str(tmp_path / "out"))
 
     if at == "release":
         monkeypatch.setattr(curator, "draw_noise", fails)

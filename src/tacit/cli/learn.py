@@ -169,7 +169,7 @@ def _evaluate(
         kept = {name: content[name] for name in ("certificate", "summary")}
         print_json({**kept, "written": None if written is None else str(written)})
         return
-    say(found.certificate.render())
+    say(found.certificate.describe())
     head = [
         "policy",
         "return of an episode",
