@@ -155,7 +155,7 @@ def draw(growth: Mapping[str, Any], file: Path) -> None:
     from matplotlib.figure import Figure
     from PIL import Image
 
-    from tacit.runs.styles import GREY, STYLES, WIDTH
+    from tacit.runs.figures import GREY, STYLES, WIDTH
 
     rows = [row for row in growth["rows"] if row["what"].startswith("time in") and min(row["values"], default=0) > 0]
     learners = list(dict.fromkeys(row["learner"] for row in rows))

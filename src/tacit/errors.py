@@ -13,9 +13,11 @@ from __future__ import annotations
 import contextlib
 import math
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from functools import wraps
+from inspect import signature
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, ParamSpec, TypeVar
 
 from tacit.renamed import old_names
 
@@ -35,7 +37,11 @@ __all__ = [
     "require_count",
     "require_epsilon",
     "require_real",
+    "with_suggestions",
 ]
+
+P = ParamSpec("P")
+R = TypeVar("R")
 
 
 MAX_COUNT: Final = 2**53
@@ -118,6 +124,42 @@ def error_context(what: str) -> Iterator[None]:
     except TacitError as error:
         error.args = (f"{what}: {error}",)
         raise
+
+
+def with_suggestions(**examples: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
+    """A function that names the nearest keyword to an unknown one, and an example of a missing one.
+
+    >>> @with_suggestions(epsilon="1.0")
+    ... def release(*, epsilon: float) -> float:
+    ...     return epsilon
+    >>> release(epsilom=1.0)
+    Traceback (most recent call last):
+    ...
+    TypeError: release() has no option 'epsilom'; did you mean 'epsilon'? Its options are epsilon
+    >>> release()
+    Traceback (most recent call last):
+    ...
+    TypeError: release() needs the option 'epsilon', for instance epsilon=1.0
+    """
+
+    def decorated(function: Callable[P, R]) -> Callable[P, R]:
+        name, known = function.__name__, list(signature(function).parameters)
+
+        @wraps(function)
+        def checked(*args: P.args, **kwargs: P.kwargs) -> R:
+            for option in kwargs:
+                if option not in known:
+                    near = nearest(option, known)
+                    hint = "" if near is None else f"did you mean {near!r}? "
+                    raise TypeError(f"{name}() has no option {option!r}; {hint}Its options are {', '.join(known)}")
+            for option, example in examples.items():
+                if option not in kwargs:
+                    raise TypeError(f"{name}() needs the option {option!r}, for instance {option}={example}")
+            return function(*args, **kwargs)
+
+        return checked
+
+    return decorated
 
 
 def require(condition: bool, must: str, given: object, hint: str = "") -> None:

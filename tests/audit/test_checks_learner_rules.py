@@ -17,6 +17,7 @@ from tacit.policies import DeterministicPolicy
 from tacit.protocol import TOTALS, copy_state
 from tacit.released.batches import BatchQuery
 from tacit.released.gradients import SoftmaxQuery
+from tacit.released.moments import MomentQuery
 from tacit.released.returns import ReturnQuery
 from tacit.runs.assemble import assemble
 from tacit.runs.config import RunConfig
@@ -35,6 +36,8 @@ def parts_of(learner: str, **changes: Any) -> tuple[Any, int]:
     elif row.asks is SoftmaxQuery:
         world = "dose-bandit" if learner == DOSES else "contextual-bandit:contexts=2,actions=2"
         asked |= {"environment": world, "batch": 8}
+    elif row.asks is MomentQuery:
+        asked |= {"environment": "linear-bandit:features=3,actions=2", "episodes": 400}
     elif row.asks in (BatchQuery, ReturnQuery):
         asked |= {"episodes": 400}
     config = RunConfig(learner=learner, seeds=(0,), **asked | changes)

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from tacit.errors import InvalidInput
-from tacit.noise.continual.correlated import correlated_factor, sequential
+from tacit.release.central_batches import correlated_factor, sequential
 
 FOLLOWING = (100, 125, 156, 195, 4000)
 

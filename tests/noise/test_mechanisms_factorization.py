@@ -22,16 +22,14 @@ from tacit.accounting.events.gaussian import gaussian_mu
 from tacit.accounting.families import Family
 from tacit.errors import InvalidInput, NotSupported, PrivacyBudgetExceeded
 from tacit.noise.continual import factorization as factorization_stream
-from tacit.noise.continual.buffered_rates import (
-    buffer_weights,
-    buffered_rates,
-    noise_norm,
-    strategy_norm,
-)
 from tacit.noise.continual.counter import add, allocate_gaussian, begin, gaussian_shares, sample_path
 from tacit.noise.continual.factorization import (
     BufferedToeplitz,
+    buffer_weights,
+    buffered_rates,
+    noise_norm,
     square_root_coefficients,
+    strategy_norm,
 )
 from tacit.randomness import SecureNoise, SimulationNoise
 

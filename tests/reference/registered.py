@@ -14,9 +14,10 @@ EPISODES = 400
 WORLDS = (
     ("", {"environment": "riverswim:states=3,horizon=3"}),
     (":policy=gaussian", {"environment": "dose-bandit:contexts=2"}),
+    ("", {"environment": "linear-bandit:features=3,actions=2"}),
     ("", {"environment": "layered:layers=3,states=2,actions=2,seed=1", "adversary": "iid"}),
 )
-"""A table, a clinic of doses and a layered world with an adversary, each with the options that learners need there."""
+"""A table, doses, a linear bandit and a layered world with an adversary, with the options that learners need."""
 PRIVATE = ("central", "local", "shuffle")
 
 

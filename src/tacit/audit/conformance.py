@@ -43,9 +43,7 @@ from tacit.audit import contract_rules, exposure, harness, noise
 from tacit.audit.count_probe import BatchProbe, CountProbe, counts_of, ordinary_users, stacked, users_at
 from tacit.audit.counters import CounterProbe, Prefixes
 from tacit.audit.probes import Probe
-from tacit.audit.release_probes import DoseProbe, LossProbe, MomentProbe, SoftmaxProbe
-from tacit.audit.return_probe import ReturnProbe
-from tacit.audit.value_probe import ValueProbe
+from tacit.audit.release_probes import DoseProbe, LossProbe, MomentProbe, ReturnProbe, SoftmaxProbe, ValueProbe
 from tacit.errors import TacitError, UnknownName, require_count, require_real
 from tacit.protocol import Privatizer, Totals
 from tacit.release.values import ValueQuery

@@ -168,7 +168,7 @@ def certification(request: PrivacyRequest, noise: str | None = None) -> dict[str
 
 def _implied(privatizer: CountPrivatizer, request: PrivacyRequest) -> list[dict[str, Any]]:
     """What the certified guarantee implies in other trust models."""
-    from tacit.accounting.implied_claims import implied_claims
+    from tacit.accounting.claims import implied_claims
 
     found = implied_claims(privatizer.claim, privatizer.certificate().epsilon)
     return [claim.to_dict() for claim in found]
@@ -250,7 +250,7 @@ def _ratio(paper: dict[str, Any], tight: dict[str, Any]) -> dict[str, float | No
 
 def _show(content: dict[str, Any], words: list[str]) -> None:
     """The same for people; `words` say what is claimed and what is certified."""
-    from tacit.accounting.implied_claims import Implied
+    from tacit.accounting.claims import Implied
     from tacit.accounting.wording import shown_up
 
     asked = content["configuration"]

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tacit.cli.common import AsJson, print_json, print_table, say
+from tacit.cli.common import AsJson, print_json, print_table, say, tell
 from tacit.documents import without_seal
 from tacit.errors import InvalidInput, NotSupported, UnknownName, require
 
@@ -37,6 +37,8 @@ def _show(file: File, json: AsJson = False) -> None:
     print_table(["state", *(f"step {h}" for h in range(named.horizon))], named.table())
     fallback = "none" if named.fallback is None else "carried along"
     say(f"{len(named.states)} states, {len(named.actions)} actions, {named.horizon} steps; fall-back: {fallback}")
+    if named.support is not None and not named.killed:
+        say(named.support.legend)
     say(f"signature: {vouched}")
 
 
@@ -52,10 +54,18 @@ def _act(
 
     named, _ = load_named(file)
     action = named.act(step, state, np.random.default_rng())
+    known = None if named.killed else named.support
+    marks: dict[str, Any] = {}
+    if known is not None:
+        s = named.state_number(state)
+        marks = {"learned": bool(known.learned[step, s]), "noise_units": float(known.noise_units[step, s])}
     if json:
-        print_json({"step": step, "state": state, "action": action, "killed": named.killed})
-    else:
-        say(action)
+        print_json({"step": step, "state": state, "action": action, "killed": named.killed, **marks})
+        return
+    say(action)
+    if known is not None:
+        what = "learned" if marks["learned"] else "the default action: the log does not support any"
+        tell(f"{what} (visits in noise units: {marks['noise_units']:.1f}, threshold {known.threshold:.1f})")
 
 
 def load_named(path: Path) -> tuple[NamedPolicy, str]:
@@ -104,14 +114,14 @@ def _of_bundle(path: Path, content: dict[str, Any]) -> NamedPolicy:
     from tacit.environments.registry import make_environment
     from tacit.environments.state_features import seen_through
     from tacit.environments.tabular import TabularMDP
-    from tacit.policies import DeterministicPolicy, GaussianPolicy, LayeredPolicy, policy_from_dict
+    from tacit.policies import DeterministicPolicy, GaussianPolicy, LayeredPolicy, LinearPolicy, policy_from_dict
     from tacit.policies.named import NamedPolicy
 
     try:
         policy, name = policy_from_dict(content["policy"]), content["config"]["environment"]
     except (KeyError, TypeError, AttributeError) as error:
         raise InvalidInput(f"{path} must be a complete bundle: {error}") from error
-    if isinstance(policy, LayeredPolicy | GaussianPolicy):
+    if isinstance(policy, LayeredPolicy | GaussianPolicy | LinearPolicy):
         raise NotSupported(f"only policies of tabular worlds have names, got a {content['policy']['kind']} one")
     environment = make_environment(name) if isinstance(name, str) else None
     if isinstance(name, dict) and "live" in name:

@@ -7,14 +7,18 @@ from typing import Annotated, Any
 
 import typer
 
-from tacit.cli.common import AsJson, print_json, print_table, say, tell
-from tacit.cli.files import (
+from tacit.cli.common import (
+    AsJson,
     Key,
     OutFile,
     Pinned,
     check_out,
+    print_json,
+    print_table,
     read_bytes,
     read_json_file,
+    say,
+    tell,
     write_bytes,
 )
 from tacit.errors import InvalidInput, require

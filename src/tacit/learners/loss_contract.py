@@ -24,8 +24,7 @@ from tacit.arrays import Floats
 from tacit.errors import InvalidInput, require_real
 from tacit.kernels import lean_kernel
 from tacit.learners.contract import DEFAULT_CONSTANTS, KernelLearner, ask_nothing, plan_nothing
-from tacit.planning.flow_report import CONVERGED, FALLBACKS, GAP, ITERATIONS, RESIDUAL
-from tacit.planning.layered import LayeredGeometry, layered_shape
+from tacit.planning.layered import CONVERGED, FALLBACKS, GAP, ITERATIONS, RESIDUAL, LayeredGeometry, layered_shape
 from tacit.policies import AnyPolicy, LayeredPolicy
 from tacit.protocol import Constants, Kernel, LearnerKernels
 from tacit.released.losses import LayeredShape, LossQuery, LossStatistics

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
 from tacit.errors import InvalidInput, NotSupported, UnknownName
+from tacit.learners.auto import AUTO
 from tacit.learners.conservative import make_conservative
 from tacit.learners.conservative_returns import make_conservative_returns
 from tacit.learners.contract import CountRequest, StageRequest
@@ -26,6 +27,7 @@ from tacit.learners.gradient_settings import COMMON
 from tacit.learners.ldp_obi import TUNING as OBI_TUNING
 from tacit.learners.ldp_obi import make_ldp_obi
 from tacit.learners.ldp_psrl import make_ldp_psrl, uses_squares
+from tacit.learners.linear import make_linear
 from tacit.learners.loss_contract import LossRequest
 from tacit.learners.private_po import RarelyImproved, make_private_ucb_po
 from tacit.learners.private_ucb_vi import PrivateUCBVI
@@ -43,6 +45,7 @@ from tacit.protocol import Constants, Learner, Query, Totals
 from tacit.released.batches import BatchQuery
 from tacit.released.gradients import SoftmaxQuery
 from tacit.released.losses import LossQuery
+from tacit.released.moments import MomentQuery
 from tacit.released.returns import ReturnQuery
 
 Options = Mapping[str, tuple[str, ...]]
@@ -231,6 +234,21 @@ LEARNERS: Final[Mapping[str, LearnerRow]] = named("tacit.learners", {
         conservative=True,
         valid=True,
     ),
+    "lin-ts": LearnerRow(
+        summary="linear Thompson sampling over rows of features, with the release's noise as uncertainty",
+        asks=MomentQuery,
+        build=make_linear,
+    ),
+    "lin-ucb": LearnerRow(
+        summary="optimism over rows of features, by the same posterior",
+        asks=MomentQuery,
+        build=make_linear,
+    ),
+    "lin-greedy": LearnerRow(
+        summary="the best guess over rows of features, by the same posterior",
+        asks=MomentQuery,
+        build=make_linear,
+    ),
     "dp-pg": LearnerRow(
         summary="private policy gradient, one pass over fresh users (He and Zhou 2025)",
         asks=SoftmaxQuery,
@@ -293,6 +311,37 @@ LEARNERS: Final[Mapping[str, LearnerRow]] = named("tacit.learners", {
         reference=True,
     ),
 })  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LearnerInfo:
+    """What a named learner is, what it asks for, and which options it takes (the default first)."""
+
+    name: str
+    summary: str
+    asks: str
+    options: Options
+
+
+def list_learners() -> tuple[LearnerInfo, ...]:
+    """The named learners, as `tacit list learners` shows them.
+
+    >>> [found.options["bonus"] for found in list_learners() if found.name == "ucbvi"]
+    [('hoeffding', 'bernstein')]
+    """
+    rule = "chosen by trust model, claim, size and declarations: the default of runs"
+    return (
+        LearnerInfo(name=AUTO, summary=rule, asks="what the chosen one asks for", options={}),
+        *(
+            LearnerInfo(
+                name=name,
+                summary=row.summary + (f" (unverified: {row.unverified})" if row.unverified else ""),
+                asks=row.asks.words(),
+                options=row.options,
+            )
+            for name, row in LEARNERS.items()
+        ),
+    )
 
 
 def learner_row(name: str) -> LearnerRow:

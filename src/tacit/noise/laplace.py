@@ -40,8 +40,8 @@ from tacit.gammas import MIN_COMPILED_DRAWS, gamma_difference
 from tacit.kernels import kernel, lean_kernel
 from tacit.noise.additive import Additive, Amount, lattice_encoder
 from tacit.noise.exact import discrete_laplace
+from tacit.noise.layout import message_parts, user_vector
 from tacit.noise.protocol import EncoderParameters, Shape, require_failure_prob, require_simulation, require_whole
-from tacit.noise.user_vector import message_parts, user_vector
 from tacit.randomness import SecureNoise, SimulationNoise
 
 __all__ = [

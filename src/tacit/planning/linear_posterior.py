@@ -51,7 +51,9 @@ def soft_floor(eigenvalues: Floats, noise: Floats) -> Floats:
     return np.where(eigenvalues >= 0.0, (eigenvalues + root) / 2.0, below)
 
 
-def linear_posterior(gram: Floats, rewards: Floats, gram_variance: Floats, reward_variance: Floats) -> LinearPosterior:
+def linear_posterior(
+    gram: Floats, rewards: Floats, gram_variance: Floats, reward_variance: Floats, *, prior: float | None = None
+) -> LinearPosterior:
     """The posterior of θ, from the sums of all batches so far and the variance of the noise in these sums.
 
     Parameters
@@ -60,6 +62,8 @@ def linear_posterior(gram: Floats, rewards: Floats, gram_variance: Floats, rewar
         [M,d,d] and [M,d]: Σ x xᵀ and Σ x (r − 1/2) of every slot, with noise.
     gram_variance, reward_variance
         [M]: of the noise on the diagonal of the first, and in an entry of the second; 0 without noise.
+    prior
+        The precision of an entry of θ before there are people; 4d by default.
 
     Examples
     --------
@@ -68,7 +72,7 @@ def linear_posterior(gram: Floats, rewards: Floats, gram_variance: Floats, rewar
     ([[0.25]], [[0.022]])
     """
     d = rewards.shape[1]
-    prior = 4.0 * d
+    before = 4.0 * d if prior is None else prior
     w, U = np.linalg.eigh((gram + np.swapaxes(gram, 1, 2)) / 2.0)
     # f = sd(E) √d / 2
     w = soft_floor(w, np.sqrt(gram_variance * d)[:, None] / 2.0)
@@ -76,7 +80,7 @@ def linear_posterior(gram: Floats, rewards: Floats, gram_variance: Floats, rewar
     R = w / 4.0 + (reward_variance + gram_variance / 16.0)[:, None]
     # P = w²/R + 4d;  mean = U (w/(R P)) Uᵀ v;  cov = U P⁻¹ Uᵀ
     ratio = np.divide(w, R, out=np.zeros_like(w), where=R > 0.0)
-    P = w * ratio + prior
+    P = w * ratio + before
     mean = np.einsum("mij,mj->mi", U, ratio / P * np.einsum("mji,mj->mi", U, rewards))
     covariance = np.einsum("mij,mj,mkj->mik", U, 1.0 / P, U)
     return LinearPosterior(mean, covariance)

@@ -39,8 +39,8 @@ from tacit.release.directions import DirectionRelease, directions_for
 from tacit.release.documents import CODECS, record, require_entries
 from tacit.release.fixed_point import SLACK_SHARE, from_payload, gaussian_budget, to_payload, total_variation
 from tacit.release.shuffle.labels import MIN_PEOPLE, LabelRelease
-from tacit.release.shuffle.messages import Transport, overflow_slack
 from tacit.release.shuffle.noise import MAX_BITS, BitNoise
+from tacit.release.shuffle.roles import Transport, overflow_slack
 from tacit.release.stage import NoSecret, StagePlan, VectorMemory, VectorStage, reports_of, require_people
 from tacit.released.moments import MomentQuery, MomentShape
 from tacit.statistics.table import statistic_for, statistic_named

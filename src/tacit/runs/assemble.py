@@ -26,13 +26,14 @@ from tacit.protocol import Learner, Privatizer, Query, Totals, World
 from tacit.released.batches import BatchQuery, BatchReport
 from tacit.released.gradients import SoftmaxQuery
 from tacit.released.losses import LossQuery
+from tacit.released.moments import MomentQuery
 from tacit.released.returns import ReturnQuery
 from tacit.runs.builder import RunBuilder, RunRequest
 from tacit.runs.config import RunConfig, parse_learner
-from tacit.runs.count_builders import BatchBuilder, CountBuilder
+from tacit.runs.count_builders import BatchBuilder, CountBuilder, ReturnBuilder
+from tacit.runs.feature_builder import FeatureBuilder
 from tacit.runs.gradient_builder import GradientBuilder
 from tacit.runs.loss_builder import LossBuilder
-from tacit.runs.return_builder import ReturnBuilder
 from tacit.simulation.worlds import world_of
 
 KINDS: Final[Mapping[type[Query], RunBuilder]] = {
@@ -41,11 +42,13 @@ KINDS: Final[Mapping[type[Query], RunBuilder]] = {
     LossQuery: LossBuilder(),
     SoftmaxQuery: GradientBuilder(),
     ReturnQuery: ReturnBuilder(),
+    MomentQuery: FeatureBuilder(),
 }
 """How runs are put together, by what their learner asks for."""
 
 NO_COUNTERS: Final[Mapping[type[Query], str]] = {
     ReturnQuery: "people say one bit about a return, and no counter that could be left out",
+    MomentQuery: "moments have a number for every pair of features, whatever can happen",
     SoftmaxQuery: "a gradient has a number for every parameter, whatever can happen",
     LossQuery: "a layered world has counters for moves to the next layer only: its layers are its public support",
 }

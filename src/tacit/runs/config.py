@@ -1,7 +1,7 @@
 """`RunConfig`: everything that decides the rows of a run, frozen, hashable and checked before anything is written.
 
-Its fields are the options of `tacit.run` and of `tacit run`, declared here and nowhere else (`run_parameters`). Where a
-run is made and how fast (workers, directory, progress) is not part of it: it cannot change a row.
+Its fields are the options of `tacit run` and, spelled out for editors and type checkers, of `tacit.run`. Where a run is
+made and how fast (workers, directory, progress) is not part of it: it cannot change a row.
 """
 
 from __future__ import annotations
@@ -9,8 +9,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterable, Mapping
 from dataclasses import MISSING, Field, dataclass, field, fields, replace
-from inspect import Parameter
-from typing import TYPE_CHECKING, Any, Final, cast, get_args, get_type_hints
+from typing import TYPE_CHECKING, Any, Final, cast, get_args
 
 from tacit.errors import LARGEST_SEED, InvalidInput, UnknownName, require, require_count, require_epsilon, require_real
 from tacit.renamed import LEARNERS, stored, today
@@ -436,26 +435,6 @@ def _losses(given: object) -> LossTable:
 def run_options() -> list[Field[Any]]:
     """The fields of `RunConfig` that are options: all but what it notes for itself."""
     return [item for item in fields(RunConfig) if "help" in item.metadata]
-
-
-def run_parameters() -> list[Parameter]:
-    """The options of a run as parameters of a function, in their order."""
-    from tacit.environments.layered import LayeredMDP
-    from tacit.environments.layered_worlds import LossTable
-    from tacit.environments.live import LiveWorld
-    from tacit.environments.tabular import TabularMDP
-
-    models = {"LayeredMDP": LayeredMDP, "LiveWorld": LiveWorld, "LossTable": LossTable, "TabularMDP": TabularMDP}
-    types = get_type_hints(RunConfig, localns=models)
-    return [
-        Parameter(
-            item.name,
-            Parameter.KEYWORD_ONLY,
-            default=Parameter.empty if item.default is MISSING else item.default,
-            annotation=types[item.name],
-        )
-        for item in run_options()
-    ]
 
 
 def option_lines() -> str:

@@ -7,9 +7,10 @@ only; no deployment can report it. In a live world, which has no table, it is Na
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import gymnasium
 import numpy as np
@@ -19,17 +20,18 @@ from tacit.accounting.claims import PrivacyClaim
 from tacit.arrays import Floats, Ints
 from tacit.environments.live import LiveWorld
 from tacit.environments.state_features import SeenMDP
-from tacit.errors import InvalidInput, require
+from tacit.environments.tabular import TabularMDP
+from tacit.errors import InvalidInput, NotSupported, require
 from tacit.learners.table import learner_row
 from tacit.planning.valid_bands import ValueInterval
-from tacit.policies import AnyPolicy
+from tacit.policies import AnyPolicy, tabular
+from tacit.policies.named import NamedPolicy
 from tacit.release.gradient import both_claims
 from tacit.released.arms import ArmStatistics
 from tacit.released.batches import BatchReport
 from tacit.runs.assemble import Assembled, assemble
 from tacit.runs.baseline_comparison import BaselineComparison, against_baseline
 from tacit.runs.config import RunConfig, parse_learner
-from tacit.runs.loss_report import adversarial_lines, losses_json
 from tacit.runs.returns_report import return_lines, returns_json
 from tacit.runs.trial_arms import trial_of_run
 from tacit.runs.trial_result import TrialResult
@@ -37,6 +39,58 @@ from tacit.simulation.judges.games import LossMeasures
 from tacit.simulation.judges.live import ReturnMeasures
 from tacit.simulation.judges.softmax import Objective
 from tacit.simulation.simulate import SeedRun
+
+
+class _Resolved(Protocol):
+    @property
+    def settings(self) -> Mapping[str, float | str] | None: ...
+
+
+class _Reported(Protocol):
+    @property
+    def losses(self) -> Sequence[LossMeasures]: ...
+
+    @property
+    def resolved(self) -> _Resolved: ...
+
+
+def adversarial_lines(result: _Reported) -> tuple[str, ...]:
+    """Lines for people: the reference policies, C_M, and whether every solve can be trusted."""
+    found, settings = losses_json(result), result.resolved.settings or {}
+    if found is None:
+        return ()
+    tuned = ", ".join(f"{name} {_number(value)}" for name, value in settings.items() if name != "effective_support")
+    solver = f"{found['solves']:,} solves, {found['unconverged']} unconverged, {found['iterations']:.2f} steps each"
+    references = f"uniform policy {found['uniform'][-1]:,.1f}, myopic policy {found['myopic'][-1]:,.1f}"
+    inside = f"mean width {found['width']:.3f} at the end, truth outside in {found['outside']:.1%} of the episodes"
+    return (
+        f"beside it (same losses): {references}; effective support C_M {found['effective_support']:.4g}",
+        f"set of transitions: {inside}; {solver}",
+        f"tuned: {tuned}",
+    )
+
+
+def losses_json(result: _Reported) -> dict[str, Any] | None:
+    """Means over the seeds (counts are sums), JSON-ready; None for results without an adversary."""
+    if not result.losses:
+        return None
+    summed = ("solves", "unconverged", "fallbacks", "infeasible", "floored")
+    worst = ("worst_gap", "worst_residual")
+    said: dict[str, Any] = {"effective_support": (result.resolved.settings or {}).get("effective_support")}
+    for field in fields(LossMeasures):
+        values = np.array([getattr(found, field.name) for found in result.losses], dtype=np.float64)
+        if field.name in summed:
+            said[field.name] = int(values.sum())
+        elif field.name in worst:
+            said[field.name] = float(values.max())
+        else:
+            said[field.name] = values.mean(axis=0).tolist()
+    return {**said, "simulation_only": True}
+
+
+def _number(value: float | str) -> str:
+    return value if isinstance(value, str) else f"{value:.4g}"
+
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -94,6 +148,8 @@ class Result:
     >>> found = tacit.run(environment="riverswim", learner="psrl", episodes=20, seeds=2, workers=1)
     >>> found.regret.shape == (2, len(found.episodes)), found.policy.actions.shape, found.certificate.claim.trust
     (True, (6, 4), 'none')
+    >>> found.policy.act(state=3) in (0, 1), found.named_policy.act(0, "right bank") in ("left", "right")
+    (True, True)
     """
 
     config: RunConfig
@@ -143,6 +199,14 @@ class Result:
         if found is None:
             raise InvalidInput(f"this result of tacit {self.version} holds no policies; run it again: {self.command}")
         return found
+
+    @property
+    def named_policy(self) -> NamedPolicy:
+        """The same with the names of its states and actions, `act(step, state)` by name, a table and a JSON file."""
+        world = assemble(self.config).mdp
+        if not isinstance(world, TabularMDP | LiveWorld | SeenMDP):
+            raise NotSupported(f"only policies of tabular worlds have names, got {self.config.environment_name}")
+        return NamedPolicy(policy=tabular(self.policy), states=world.state_names, actions=world.action_names)
 
     @property
     def seconds_per_episode(self) -> float:

@@ -19,7 +19,7 @@ from tacit.environments.baselines import baseline_policy, baseline_table
 from tacit.environments.live import LiveWorld
 from tacit.environments.registry import make_environment
 from tacit.environments.tabular import TabularMDP
-from tacit.errors import InvalidInput, require, require_count
+from tacit.errors import InvalidInput, require, require_count, with_suggestions
 from tacit.planning.arms import require_alpha
 from tacit.policies import Policy
 from tacit.release.arms import ArmRelease, composed, make_arms
@@ -34,6 +34,7 @@ from tacit.simulation.arms import Lived, release_arms, trial_world
 from tacit.types import Trust
 
 
+@with_suggestions()
 def trial(
     policy: Result | Bundle | object,
     *,

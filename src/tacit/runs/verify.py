@@ -31,12 +31,20 @@ from tacit.accounting.certificate import FIRST_ENTRIES, Certificate
 from tacit.accounting.claims import PrivacyClaim
 from tacit.documents import differences, digest, json_values, same, without_seal
 from tacit.errors import InvalidInput, TacitError, require
-from tacit.policies import AnyPolicy, DeterministicPolicy, GaussianPolicy, LayeredPolicy, policy_from_dict
+from tacit.policies import (
+    AnyPolicy,
+    DeterministicPolicy,
+    GaussianPolicy,
+    LayeredPolicy,
+    LinearPolicy,
+    policy_from_dict,
+)
 from tacit.release.arms import make_arms
 from tacit.release.request import PrivacyRequest
 from tacit.release.table import certified
 from tacit.released.counts import CountShape
 from tacit.released.losses import LayeredShape
+from tacit.released.moments import MomentShape
 from tacit.runs.assemble import Assembled, assemble
 from tacit.runs.config import RunConfig, as_seeds
 from tacit.runs.manifest import DIGESTS, doubts_about_files, manifest_digest
@@ -500,6 +508,9 @@ def _fits_shape(policy: AnyPolicy, shape: Any) -> bool:
         return isinstance(shape, LayeredShape) and len(policy.flat) == shape.pairs
     if isinstance(policy, GaussianPolicy):
         return bool(shape.num_actions == 0 and len(policy.means) == shape.num_states)
+    if isinstance(policy, LinearPolicy) or isinstance(shape, MomentShape):
+        wanted = isinstance(shape, MomentShape) and (shape.slots, shape.features, shape.actions)
+        return isinstance(policy, LinearPolicy) and (*policy.coefficients.shape[1:], policy.actions) == wanted
     sizes = (shape.horizon, shape.num_states)
     if isinstance(policy, DeterministicPolicy):
         return policy.actions.shape == sizes and int(policy.actions.max(initial=0)) < shape.num_actions

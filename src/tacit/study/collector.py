@@ -63,8 +63,7 @@ from tacit.release.contract import Release
 from tacit.runs.storage import write_whole, writing_to
 from tacit.study import contract as study_parts
 from tacit.study.batch_files import BatchFiles
-from tacit.study.bundle import Bundle
-from tacit.study.bundle_checks import begin_stage, believed, last_stage, require_next_question
+from tacit.study.bundle import Bundle, begin_stage, believed, last_stage, require_next_question
 from tacit.study.contract import (
     GENESIS_HEAD,
     Design,

@@ -20,7 +20,15 @@ from tacit._version import __version__
 from tacit.accounting.claims import PrivacyUnit, Trust
 from tacit.documents import canonical
 from tacit.environments.baselines import baseline_policy, baseline_table
-from tacit.errors import InvalidInput, NotSupported, require, require_count, require_epsilon, require_real
+from tacit.errors import (
+    InvalidInput,
+    NotSupported,
+    require,
+    require_count,
+    require_epsilon,
+    require_real,
+    with_suggestions,
+)
 from tacit.learners.auto import AUTO, Situation, choose_learner
 from tacit.planning.loss_budget import LossBudget
 from tacit.policies import Policy, policy_from_dict, policy_to_dict, tabular, uniform_policy
@@ -187,6 +195,7 @@ class StudyDesign:
         return tuple(channel_from_dict(plain) for plain in self.channels)
 
 
+@with_suggestions()
 def plan_study(
     *,
     states: Sequence[str] | int,

@@ -36,7 +36,7 @@ from tacit.accounting.composition import epsilon_of
 from tacit.accounting.events import Events
 from tacit.data.trajectories import Trajectory
 from tacit.errors import InvalidInput, NotSupported, PrivacyBudgetExceeded, require, require_count, require_real
-from tacit.policies import AnyPolicy, GaussianPolicy, LayeredPolicy
+from tacit.policies import AnyPolicy, GaussianPolicy, LayeredPolicy, LinearPolicy
 from tacit.policies.named import NamedPolicy
 from tacit.protocol import Noise
 from tacit.randomness import SecureNoise
@@ -129,7 +129,7 @@ class Device:
         s = _place(state, bundle["states"])
         require(s is not None, "state must be one of the study's states, or its number", "another")
         assert s is not None  # noqa: S101 - for the types
-        if isinstance(policy, LayeredPolicy | GaussianPolicy):
+        if isinstance(policy, LayeredPolicy | GaussianPolicy | LinearPolicy):
             raise NotSupported(f"a device follows tables of actions, not a {type(policy).__name__}")
         named = NamedPolicy(policy=policy, states=bundle.rows, actions=tuple(bundle["actions"]))
         return named.act(h, int(bundle.seen(np.array(s))), SystemRandom() if self.rng is None else self.rng)

@@ -34,7 +34,15 @@ from tacit.accounting.claims import PrivacyClaim, PrivacyUnit
 from tacit.accounting.events.gaussian import gaussian_epsilon, gaussian_mu
 from tacit.accounting.terms import NoiseKind, terms_of
 from tacit.arrays import Floats
-from tacit.errors import InvalidInput, NotSupported, UnknownName, require, require_epsilon, require_real
+from tacit.errors import (
+    InvalidInput,
+    NotSupported,
+    UnknownName,
+    require,
+    require_epsilon,
+    require_real,
+    with_suggestions,
+)
 from tacit.planning.off_policy import (
     Interval,
     Model,
@@ -290,6 +298,7 @@ class Evaluation:
         }
 
 
+@with_suggestions()
 def evaluate(
     policies: NamedPolicy | Mapping[str, NamedPolicy] | Sequence[NamedPolicy],
     log: LogSource | Episodes,
@@ -386,7 +395,7 @@ def evaluate_episodes(request: EvaluationRequest, episodes: Episodes, noise: Noi
     require(episodes.people == request.people, f"there must be {request.people} people", episodes.people)
     certificate = request.certificate(kind_of(noise))
     require(certificate.holds, "the claim must hold", certificate.verdict)
-    _require_propensities(request, episodes)
+    require_propensities(request, episodes)
     payloads, model = [], None
     if request.counts is not None:
         channel, chosen = request.counts.channels[0], deal(episodes, 1, "random", noise)[0]
@@ -537,7 +546,7 @@ def _require_names(policy: object, mapping: EpisodeMapping) -> None:
     require(policy.horizon == mapping.horizon, f"a policy must have {mapping.horizon} steps", policy.horizon)
 
 
-def _require_propensities(request: EvaluationRequest, episodes: Episodes) -> None:
+def require_propensities(request: EvaluationRequest, episodes: Episodes) -> None:
     """Raise if a propensity is below the declared one; counts of a log with a rule that saw more are refused."""
     if request.estimator in ("dm", "dr") and request.mapping.short is not None and request.mapping.short.state is None:
         raise NotSupported(f"{request.estimator} needs a padding state of its own: give 'short' a 'state'")

@@ -17,6 +17,7 @@ import secrets
 import shutil
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -33,6 +34,7 @@ from tacit.runs.storage import check_writable, read_json, write_json, writing_to
 from tacit.runs.verify import Findings, Require, Verdict, as_stated, check_digest, check_version, judged
 from tacit.study.evaluation import Evaluation, EvaluationRequest, evaluated
 from tacit.study.learning import Learned, LearnRequest, planned
+from tacit.study.split import LEARNED_NAME
 
 LEARNED_FORMAT: Final = "tacit-learned"
 LEARNED_VERSION: Final = 1
@@ -54,6 +56,7 @@ def learned_to_dict(learned: Learned) -> dict[str, Any]:
         "certificate": learned.certificate.to_dict(),
         "policy": learned.policy.to_dict(),
         "summary": learned.summary,
+        **({} if learned.comparison is None else {"comparison": evaluation_to_dict(learned.comparison)}),
     }
 
 
@@ -148,6 +151,17 @@ def _contents(learned: Learned) -> dict[str, dict[str, Any]]:
     }
 
 
+def _compared(stated: Mapping[str, Any], learned: Learned) -> Evaluation:
+    """The comparison of a policy, derived from request and payloads; it must be about the one that was learned."""
+    request = EvaluationRequest.from_dict(stated["request"])
+    same = request.mapping == learned.request.mapping and list(request.policies) == [LEARNED_NAME]
+    same = same and request.policies[LEARNED_NAME].to_dict() == learned.policy.to_dict()
+    require(same, "the comparison must be about the policy that was learned", "another")
+    certificate = request.certificate(stated["certificate"]["terms"]["noise"])
+    payloads = tuple(base64.b64decode(text, validate=True) for text in stated["payloads"])
+    return evaluated(request, payloads, certificate)
+
+
 def is_learned(place: Path) -> bool:
     """Whether this is a directory of `tacit learn`, or a file of one that stands in it or was handed out alone."""
     if place.is_dir():
@@ -234,7 +248,14 @@ def _check_alone(found: Findings, content: Mapping[str, Any]) -> dict[str, Any]:
         found.not_derived.append("payloads")
         return {}
     again = planned(request, payloads, certificate)
+    if "comparison" in stated:
+        again = replace(again, comparison=_compared(stated["comparison"], again))
     gives = {**learned_to_dict(again), "version": version, "certificate": derived}
+    if again.comparison is not None:
+        inner = stated["comparison"]["certificate"]
+        gives["comparison"] |= {
+            "version": version, "certificate": as_stated(inner, again.comparison.certificate, version)
+        }  # fmt: skip
     found.compare(stated, gives, "", version)
     found.not_derived.append("payloads")
     found.right = "certificate and policy are what its request and its payloads give"

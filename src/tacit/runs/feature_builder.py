@@ -1,0 +1,59 @@
+"""Runs on rows of features: people of a linear bandit, whose moments are released batch by batch."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tacit.environments.linear_bandit import FeatureBandit
+from tacit.environments.registry import make_environment
+from tacit.errors import InvalidInput, NotSupported
+from tacit.learners.linear import FeatureRequest
+from tacit.protocol import Learner, Privatizer
+from tacit.release.table import make_privatizer
+from tacit.released.moments import MomentQuery, MomentShape
+from tacit.runs.builder import RunRequest, privacy_request, refuse_losses
+
+
+class FeatureBuilder:
+    """Moments of batches that a learner plans itself."""
+
+    def environment(self, chosen: RunRequest) -> FeatureBandit:
+        """A world of rows."""
+        refuse_losses(chosen)
+        given = chosen.config.environment
+        found = make_environment(given) if isinstance(given, str) else given
+        if not isinstance(found, FeatureBandit):
+            raise NotSupported(
+                f"{chosen.name} learns from rows of features, and {chosen.config.world_name} has states: use "
+                "linear-bandit, or another learner"
+            )
+        if chosen.config.baseline is not None or chosen.config.value_users is not None:
+            raise NotSupported("baselines and trials are over states, and rows of features have none; leave them out")
+        return found
+
+    def privatizer(self, chosen: RunRequest, environment: FeatureBandit) -> Privatizer[Any, Any, Any]:
+        """Of batches of any size, until the learner has planned them."""
+        if chosen.config.batch is not None:
+            raise InvalidInput(f"{chosen.name} plans the sizes of its batches itself; leave batch out")
+        shape = MomentShape(features=environment.features, actions=environment.actions, shared=environment.shared)
+        return make_privatizer(privacy_request(chosen, MomentQuery, shape))
+
+    def learner(self, chosen: RunRequest, environment: FeatureBandit, privatizer: Any) -> Learner[Any, Any, Any]:
+        """Told how noisy batches of any size would be."""
+        config = chosen.config
+        return chosen.row.build(
+            FeatureRequest(
+                name=chosen.name,
+                shape=privatizer.shape,
+                episodes=config.episodes,
+                constants=config.constants,
+                z=config.z,
+                noise=privatizer,
+                options=chosen.options,
+            )
+        )
+
+    def fitted(self, privatizer: Any, learner: Any) -> Privatizer[Any, Any, Any]:
+        """The noise of exactly the planned batches."""
+        found: Privatizer[Any, Any, Any] = privatizer.planned(learner.batches, learner.following)
+        return found
