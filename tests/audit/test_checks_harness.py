@@ -29,6 +29,7 @@ from tacit.release.gradient import GradientPrivatizer
 from tacit.release.losses import make_adversarial
 from tacit.release.none import Unprotected
 from tacit.release.returns import OneBitReturns
+from tacit.release.staged import Staged
 from tacit.release.table import PRIVATIZERS
 from tacit.release.values import PrivateValues
 from tacit.released.batches import BatchQuery, PlannedBatch
@@ -45,17 +46,12 @@ def values() -> PrivateValues:
     return PrivateValues(claim=claim_of("central", 1.0, 1e-6), kind="weights", shares=(1.0,), people=3)
 
 
-CONFORMING = {
-    **RELEASES,
-    "one-bit returns": returns,
-    "values of a log": values,
-    **{
-        f"{words} moments": partial(
-            planned_moments, words, 1.0, 0.0 if words == "local" else 1e-6, shared=False, lots=False, users=12
-        )
-        for words in ("central", "shuffle", "local")
-    },
-}
+def moments(trust: str) -> Staged:
+    """Moments of features of one batch."""
+    return planned_moments(trust, 1.0, 0.0 if trust == "local" else 1e-6, shared=False, lots=False, users=12)
+
+
+CONFORMING = {**RELEASES, "one-bit returns": returns, "values of a log": values}
 GENERAL = {"fields", "shift", "measured", "exposed", "tails", "coins", "length", "lattice"}
 
 
@@ -75,11 +71,18 @@ def test_every_kind_of_release_conforms(name):
     assert ("batch size" in report.passed) == hasattr(privatizer, "users_per_batch")
 
 
-def test_there_is_a_probe_for_every_query_that_anybody_answers():
+@pytest.mark.statistical
+@pytest.mark.parametrize("trust", ["central", "shuffle", "local"])
+def test_moments_conform_under_every_trust_model(trust):
+    """False alarms as above."""
+    report = check_privatizer(moments(trust), replicates=100)
+    assert {"claim", "certificate", "families", "state", "silence", *GENERAL} <= set(report.passed)
+
+
+def test_there_is_a_probe_for_every_query_that_is_answered():
     assert {asked for asked, _ in PRIVATIZERS} <= set(PROBES)
-    assert {make().answers for make in (*CONFORMING.values(), *CURATORS.values(), *SHUFFLERS.values(), local)} == set(
-        PROBES
-    )
+    made = (*CONFORMING.values(), *CURATORS.values(), *SHUFFLERS.values(), local, partial(moments, "central"))
+    assert {make().answers for make in made} == set(PROBES)
 
 
 # ------------------------------------------------------------------------------------------------- products
