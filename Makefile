@@ -1,4 +1,4 @@
-# Every target sets up what it needs: a fresh machine has Python >= 3.11, pip, make and gcc, and that is enough.
+# Every target sets up what it needs: a fresh machine has Python >= 3.11, pip and make, and that is enough.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
@@ -10,7 +10,7 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 .DEFAULT_GOAL := help
 
 help:
-	@echo "make demo         learn on RiverSwim with and without privacy: table, plot, certificate (under 2 minutes)"
+	@echo "make demo         learn on RiverSwim with and without privacy: table, figure, certificates (under 2 minutes)"
 	@echo "make test         lint, type-check and test everything that is not only slow"
 	@echo "make test-slow    the same with what is only slow: every golden row, long sweeps"
 	@echo "make goldens      compare every golden row; BASE=<commit>: with what that commit makes here; ROWS=part"
@@ -38,6 +38,7 @@ install-dev: $(VENV)/.dev
 
 demo: $(VENV)/.core
 	$(BIN)/tacit demo
+	@echo "tacit is in $(BIN): run '$(BIN)/tacit -h', or 'source $(BIN)/activate' and then 'tacit -h'"
 
 # Types are checked and pages built beside the tests: both keep one core busy for a minute. Whatever fails, make fails.
 test: $(VENV)/.dev

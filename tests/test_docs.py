@@ -55,23 +55,22 @@ def test_every_block_runs(page, tmp_path, monkeypatch, capsys):
 
 
 def test_the_first_examples_learn_what_the_readme_says(capsys):
-    """Both end with the share of the uniform policy's regret that stands beside them."""
+    """Both end within the range of shares of the uniform policy's regret that stands beside them."""
     text = (ROOT / "README.md").read_text("utf-8")
     python = next(code for language, code, _ in blocks(text) if language == "python")
     space: dict[str, object] = {}
     exec(compile(python, "README.md", "exec", dont_inherit=True), space)  # noqa: S102 - that is the test
-    said = re.search(r"relative_regret\) +# ([0-9.]+) of the regret", python)
+    said = re.search(r"relative_regret\) +# ([0-9.]+) to ([0-9.]+) of the uniform", python)
+    command = re.search(r"^\$ tacit (run .*?)(?: --out river)?$", text, flags=re.MULTILINE)
+    share = re.search(r"The first command reports ([0-9.]+) to ([0-9.]+) of the uniform policy's regret", text)
     assert said is not None
-    assert f"{space['private'].relative_regret:.3f}" == said[1]
-    assert float(said[1]) < 0.2
-    command = re.search(r"^\$ tacit (run .*)$", text, flags=re.MULTILINE)
-    share = re.search(r"simulation only\) that is ([0-9.]+) of what learning nothing costs", text)
     assert command is not None
     assert share is not None
     capsys.readouterr()
     assert main([*shlex.split(command[1]), "--json"]) == 0
-    assert f"{json.loads(capsys.readouterr().out)['relative_regret']:.3f}" == share[1]
-    assert float(share[1]) < 0.2
+    found = json.loads(capsys.readouterr().out)["relative_regret"]
+    for value, (low, high) in ((space["private"].relative_regret, said.groups()), (found, share.groups())):
+        assert float(low) < value < float(high) < 0.2
 
 
 def test_a_broken_block_is_found(tmp_path):

@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from tacit.study.episodes import data_check, read_episodes
     from tacit.study.evaluation import evaluate
     from tacit.study.learning import learn
+    from tacit.study.linear_bandit import LinearBandit
     from tacit.study.mapping import EpisodeMapping
     from tacit.study.verify import verify
 
@@ -51,6 +52,7 @@ __all__ = [
     "Comparison",
     "EpisodeMapping",
     "Features",
+    "LinearBandit",
     "LiveWorld",
     "NamedPolicy",
     "PrivacyClaim",
@@ -89,6 +91,7 @@ _HOMES = {
     "Comparison": ("tacit.runs.comparison", "Comparison"),
     "EpisodeMapping": ("tacit.study.mapping", "EpisodeMapping"),
     "Features": ("tacit.features", "Features"),
+    "LinearBandit": ("tacit.study.linear_bandit", "LinearBandit"),
     "LiveWorld": ("tacit.environments.live", "LiveWorld"),
     "NamedPolicy": ("tacit.policies.named", "NamedPolicy"),
     "PrivacyClaim": ("tacit.accounting.claims", "PrivacyClaim"),

@@ -275,7 +275,15 @@ def test_the_demo_compares_every_trust_model(capsys, tmp_path):
         assert needed in out
     for notion in ("JDP", "SDP", "LDP"):
         assert notion in out
-    assert out.rstrip().endswith(f"figure: {tmp_path / 'demo' / 'regret.png'}")
+    place = tmp_path / "demo"
+    assert out.rstrip().endswith(f"figure: {place / 'regret.png'}\ncertificates: {place / 'certificates.txt'}")
+    sentences = out[out.index("not private: ") :].splitlines()
+    assert len(sentences) == 5 + 2
+    assert all(line.endswith(".") and len(line.split()) < 30 for line in sentences[:5])
+    texts = (place / "certificates.txt").read_text(encoding="utf-8")
+    assert texts.count("SIMULATION, not a release") == 3
+    assert "tacit verify" in texts
+    assert call(capsys, "verify", place)[0] == 0
     assert (tmp_path / "demo" / "regret.png").is_file()
 
 

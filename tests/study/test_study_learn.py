@@ -27,7 +27,7 @@ from tacit.release import curator
 from tacit.study import learning
 from tacit.study.episodes import read_episodes
 from tacit.study.learn_files import save_learned, verify_learned
-from tacit.study.learning import LearnRequest, deal, learn, learn_from, planned
+from tacit.study.learning import LearnRequest, deal, learn, learn_from
 
 WORLD = "riverswim:states=4,horizon=6"
 RIVER = {
@@ -97,7 +97,7 @@ def test_what_nobody_did_is_named_as_unsupported(river):
         request = LearnRequest(mapping=episodes.mapping, epsilon=3.0, delta=1e-6, people=20_000)
         channel = request.channels[0]
         _, payload = channel.simulate(channel.begin_secret(), episodes.trajectories, TOTALS, simulated(seed))
-        found = planned(request, (payload,), request.certificate("simulation"))
+        found = request.planned((payload,), request.certificate("simulation"))
         first = [state for step, state in found.summary["unsupported"] if step == 0]
         assert first == ["s1", "s2", "s3"]
         assert not [step for step, state in found.summary["unsupported"] if state == "s0"]

@@ -16,7 +16,8 @@ from tacit.errors import InvalidInput, require
 if TYPE_CHECKING:
     from tacit.accounting.certificate import Certificate
     from tacit.study.episodes import DataCheck, Progress
-    from tacit.study.learning import Behaviour, Learned, LearnRequest
+    from tacit.study.feature_learning import FeatureLearned
+    from tacit.study.learning import Behaviour, Keep, Learned, LearnRequest
 
 EVERY = 1_000_000
 """After so many rows a line says how far the reading is."""
@@ -71,12 +72,19 @@ def _learn(
     from tacit.planning.widths import DEFAULT_Z
     from tacit.randomness import SecureNoise
     from tacit.runs.signature import sign
+    from tacit.study.feature_learning import FEATURE_MOMENTS, FeatureRequest, learn_from_rows
+    from tacit.study.feature_mapping import FeatureMapping, read_feature_log
     from tacit.study.learn_files import check_target, learned_to_dict, releasing, save_learned
     from tacit.study.learning import learn_from, read_log
     from tacit.study.split import Split
 
-    if check_only:
+    featured = FeatureMapping.read(mapping)
+    if check_only and featured is None:
         _check(log, mapping, reports_per_person, as_json=json)
+        return
+    if check_only and featured is not None:
+        rows = read_feature_log(log, featured)
+        say(f"{len(rows.x):,} rows, {rows.people:,} people (for the trusted side only): the log can be learned from")
         return
     for name, value in (("--epsilon", epsilon), ("--delta", delta), ("--behaviour", behaviour)):
         hint = "say 'known' if actions were chosen by step and state only" if name == "--behaviour" else ""
@@ -88,6 +96,31 @@ def _learn(
     limits = _limits(budget)
     if key is not None:
         sign({}, key)  # a key that cannot sign is refused before anything is released
+    if featured is not None:
+        require(
+            behaviour == "known", "--behaviour must be 'known': actions were chosen by the features only", behaviour
+        )
+        unused = stationary or compare != 0.0 or min_propensity is not None
+        require(not unused, "a log of features has no --stationary, --compare or --min-propensity", "one of them")
+        asked_for = FeatureRequest(
+            features=featured.features, actions=featured.actions.names, reward=(featured.low, featured.high),
+            epsilon=cast("float", epsilon), delta=cast("float", delta), reports_per_person=reports_per_person,
+            stage_people=(1,) * reports_per_person, keep=cast("Keep", keep), fallback=fallback,
+        )  # fmt: skip
+        require(featured.person is not None or reports_per_person == 1, "several reports need a column person", None)
+        found = read_feature_log(log, featured)
+        plan = replace(asked_for, stage_people=(found.people,) * reports_per_person)
+        granted = plan.certificate("secure")
+        if dry_run or out is None:
+            say(granted.describe())
+            return
+        kept_at = ledger or out.parent / f"{log.stem}.ledger.db"
+        limit = None if limits is None else replace(granted.claim, epsilon=limits[0], delta=limits[1])
+        with releasing(out, kept_at, granted, people=found.people, what=FEATURE_MOMENTS, budget=limit) as place:
+            fitted = learn_from_rows(plan, found, SecureNoise(), "secure")
+            save_learned(fitted, place, key=key)
+        _show_fitted(fitted, out / "learned.json", kept_at, as_json=json)
+        return
     request, episodes = read_log(
         log,
         mapping,
@@ -127,6 +160,21 @@ def _learn(
         return
     _show(learned)
     say(f"written: {written}; charged: {charged}")
+
+
+def _show_fitted(fitted: FeatureLearned, written: Path, ledger: Path, *, as_json: bool) -> None:
+    from tacit.study.learn_files import learned_to_dict
+
+    if as_json:
+        content = learned_to_dict(fitted)
+        parts = {name: content[name] for name in ("certificate", "policy", "summary")}
+        print_json({**parts, "written": str(written), "ledger": str(ledger)})
+        return
+    say(fitted.certificate.describe())
+    actions = fitted.request.actions
+    print_table(["feature (95 % interval)", *actions], fitted.table(), numeric=list(range(1, len(actions) + 1)))
+    say("a second release from the same log costs its people the same again")
+    say(f"written: {written}; charged: {ledger}")
 
 
 def _limits(budget: str | None) -> tuple[float, float] | None:

@@ -110,6 +110,11 @@ class CentralVectors(VectorStage, CuratorRelease):
         """Simulation only: the same from users."""
         return self.statistic.people(users, noise)
 
+    def release_table(self, secret: Any, users: Any, people: int, noise: Noise) -> tuple[Any, bytes]:
+        """A curator who has a table: the law of `release` over `encode`, all others of so many people being covers."""
+        require_people(people, max(self.least, int(users.users)), self.target)
+        return self._added(secret, self.statistic.sums(self.statistic.people(users, noise)), noise)
+
     def sums(self, people: Any, query: Query, noise: Noise) -> Ints:
         """What these people add up to."""
         return self.statistic.sums(people)

@@ -349,7 +349,7 @@ def _comparison(place: Path) -> Findings:
         found.looked_at |= {f"{name}/{file}": how for file, how in inner.looked_at.items()}
         if f"{name}/{DIGESTS}" not in found.looked_at:
             found.unknown.append(f"{name} is not listed")
-    found.not_derived += ["rows", "policies", "seconds", "figures"]
+    found.not_derived += ["rows", "policies", "seconds", "figures", "pages"]
     found.right = f"all {len(runs)} runs are what they state"
     return found
 

@@ -163,6 +163,21 @@ class LearnRequest:
             "told_apart": needed,
         }  # fmt: skip
 
+    def planned(self, payloads: tuple[bytes, ...], certificate: Certificate) -> Learned:
+        """Everything that follows from what was released (G2)."""
+        counts, known = released_counts(self, payloads), self.mapping
+        default = 0 if self.fallback is None else known.action_names.index(self.fallback)
+        plan = pessimistic_plan(counts, z=self.z, default=default, stationary=self.stationary)
+        always = DeterministicPolicy(np.full_like(plan.actions, default))
+        policy = NamedPolicy(
+            policy=DeterministicPolicy(plan.actions),
+            states=known.state_names,
+            actions=known.action_names,
+            fallback=None if self.fallback is None else always,
+            support=PolicySupport(learned=plan.supported, noise_units=plan.noise_units, threshold=plan.threshold),
+        )
+        return Learned(request=self, payloads=payloads, certificate=certificate, policy=policy, plan=plan)
+
     def to_dict(self) -> dict[str, Any]:
         """JSON-ready values."""
         return {
@@ -320,23 +335,7 @@ def learn_from(request: LearnRequest, episodes: Episodes, noise: Noise) -> Learn
         bodies = [channel.encode(None if i < 0 else episodes.trajectory(int(i)), noise) for i in chosen]
         secret, payload = channel.release(secret, bodies, TOTALS, noise)
         payloads.append(payload)
-    return planned(request, tuple(payloads), certificate)
-
-
-def planned(request: LearnRequest, payloads: tuple[bytes, ...], certificate: Certificate) -> Learned:
-    """Everything that follows from what was released (G2)."""
-    counts, known = released_counts(request, payloads), request.mapping
-    default = 0 if request.fallback is None else known.action_names.index(request.fallback)
-    plan = pessimistic_plan(counts, z=request.z, default=default, stationary=request.stationary)
-    always = DeterministicPolicy(np.full_like(plan.actions, default))
-    policy = NamedPolicy(
-        policy=DeterministicPolicy(plan.actions),
-        states=known.state_names,
-        actions=known.action_names,
-        fallback=None if request.fallback is None else always,
-        support=PolicySupport(learned=plan.supported, noise_units=plan.noise_units, threshold=plan.threshold),
-    )
-    return Learned(request=request, payloads=payloads, certificate=certificate, policy=policy, plan=plan)
+    return request.planned(tuple(payloads), certificate)
 
 
 def deal(episodes: Episodes, reports: int, keep: Keep, noise: Noise) -> Ints:

@@ -231,9 +231,7 @@ class EpisodeMapping:
         require(isinstance(parts, list | tuple), "states must be a list of columns", type(parts).__name__)
         reward = _entries("reward", plain["reward"], ("low", "high"), ("column",))
         named = _entries("columns", plain.get("columns", {}), (), ("person", "episode", "step", "propensity"))
-        actions = _part("action", plain["actions"])
-        if not isinstance(actions, Categories):
-            raise InvalidInput("actions must be categories by name, got edges")
+        actions = action_categories(plain["actions"])
         return cls(
             states=tuple(_part("state", part) for part in parts),
             actions=actions,
@@ -265,6 +263,14 @@ class EpisodeMapping:
             raise InvalidInput(f"{path} must be a readable mapping in JSON or TOML: {type(error).__name__}") from None
         require(isinstance(plain, dict), f"{path} must hold one mapping", type(plain).__name__)
         return cls.from_dict(plain)
+
+
+def action_categories(plain: object) -> Categories:
+    """The actions of a mapping."""
+    actions = _part("action", plain)
+    if not isinstance(actions, Categories):
+        raise InvalidInput("actions must be categories by name, got edges")
+    return actions
 
 
 def _part(role: str, plain: object) -> Categories | Bins:
