@@ -9,6 +9,7 @@ import pytest
 
 from mutants.device import HalfTheNoise, local
 from papers.audit.release_rows import privatizer_row
+from papers.gradient_requests import gradient_request
 from tacit.accounting.claims import OUTPUTS, PrivacyClaim, PrivacyUnit
 from tacit.audit.conformance import probe_of
 from tacit.audit.count_probe import counted, exact_counts
@@ -20,7 +21,7 @@ from tacit.data.counts import count_trajectories
 from tacit.errors import NotSupported
 from tacit.release.losses import make_adversarial
 from tacit.release.none import Unprotected
-from tacit.release.request import PrivacyRequest, gradient_request
+from tacit.release.request import PrivacyRequest
 from tacit.release.table import make_privatizer
 from tacit.released.counts import CountShape
 from tacit.released.gradients import GradientShape

@@ -16,7 +16,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from mutants.curator import CURATOR_BUGS, CURATORS
+from mutants.curator import CURATED, CURATOR_BUGS, CURATORS
 from mutants.deployed import DEPLOYED, DEPLOYED_BUGS
 from mutants.device import DEVICE_BUGS, DEVICES
 from mutants.loop import LOOP_BUGS, LOOPS, Leak
@@ -45,7 +45,7 @@ ORIGINALS: Final[Mapping[str, Mutation]] = {
     name: Mutation(what="correct", plant=plant, expected=(), secure=secure)
     for secure, honest in (
         (False, {**DEVICES, **CURATORS, **SHUFFLERS, **RELEASES, **LOOPS}),
-        (True, {f"{name}{SECURE}": plant for name, plant in {**DEPLOYED, **SHUFFLERS}.items()}),
+        (True, {f"{name}{SECURE}": plant for name, plant in {**DEPLOYED, **SHUFFLERS, **CURATED}.items()}),
     )
     for name, plant in honest.items()
 }

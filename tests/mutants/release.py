@@ -10,13 +10,13 @@ from typing import Any, Final
 import numpy as np
 
 from mutants.planted import Mutation, bug, claim_of, twin
+from papers.gradient_requests import gradient_request
 from tacit.accounting.events import Events
 from tacit.accounting.families import Family
 from tacit.data.gradients import add_gradients
 from tacit.policies.softmax import add_pull_back
 from tacit.release.gradient import GradientPrivatizer, add_noise, choose_users
 from tacit.release.losses import AdversarialPrivatizer, make_adversarial, release_losses
-from tacit.release.request import gradient_request
 from tacit.release.table import make_privatizer
 from tacit.released.gradients import GradientShape
 from tacit.released.losses import LayeredShape

@@ -17,9 +17,9 @@ from tacit.planning.dynamic import solve
 from tacit.policies import DeterministicPolicy, Policy, uniform_policy
 from tacit.protocol import Learner, Privatizer, Totals
 from tacit.release.counts_contract import count_precision, sampling_of, sum_precision
-from tacit.release.printed_radii import printed_radii
 from tacit.release.table import make_privatizer
 from tacit.released.batches import BatchQuery
+from tacit.released.printed_radii import printed_radii
 from tacit.released.returns import ReturnQuery
 from tacit.runs.builder import Countable, RunRequest, count_shape, privacy_request, tabular_environment
 
