@@ -11,7 +11,16 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, cast
 import typer
 
 from tacit.cli.common import AsJson, print_json, print_table, say
-from tacit.errors import NotSupported, UnknownName, require, require_count, require_epsilon, require_real
+from tacit.errors import (
+    MAX_HORIZON,
+    MAX_REPORTS,
+    NotSupported,
+    UnknownName,
+    require,
+    require_count,
+    require_epsilon,
+    require_real,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -77,7 +86,8 @@ def _certify(
     from tacit.runs.config import DEFAULT_BATCH
 
     require(trust != "none", "trust must be central, shuffle or local", trust, "without trust nothing is certified")
-    for name, count in (("states", states), ("actions", actions), ("horizon", horizon), ("episodes", episodes)):
+    require_count("horizon", horizon, most=MAX_HORIZON)
+    for name, count in (("states", states), ("actions", actions), ("episodes", episodes)):
         require_count(name, count)
     require(feedback is not None or not public_losses, "--public-losses needs --feedback full", public_losses)
     default = DEFAULT_BATCH if trust == "shuffle" else 1
@@ -94,7 +104,9 @@ def _certify(
         users_per_batch=users,
         allow_large_delta=allow_large_delta,
         honest_fraction=require_real("honest_fraction", honest_fraction, low=0.0, high=1.0, open_low=True),
-        unit=PrivacyUnit(reports=require_count("reports per person", reports_per_person), per_stage=1),
+        unit=PrivacyUnit(
+            reports=require_count("reports per person", reports_per_person, most=MAX_REPORTS), per_stage=1
+        ),
     )
     if noise is not None:
         require(noise in NOISE_KINDS, f"noise must be {' or '.join(NOISE_KINDS)}", noise)

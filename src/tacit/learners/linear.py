@@ -33,6 +33,8 @@ from tacit.released.moments import MomentNoise, MomentQuery, MomentShape, Moment
 DEFAULT_WIDTH: Final[Mapping[str, float]] = {"lin-ts": INFLATION, "lin-ucb": 0.5, "lin-greedy": 0.0}
 """z of every learner."""
 LEAST_FIRST: Final = 50
+EXPLORE: Final[Mapping[bool, float]] = {False: 6.0, True: 0.15}
+"""Local trust: c, for one parameter per action and for a shared one, whose actions say something about each other."""
 REPORT: Final = MomentQuery(lots=False)
 
 
@@ -97,6 +99,73 @@ def believed(moments: MomentStatistics) -> LinearPosterior:
     return linear_posterior(moments.gram, moments.rewards, moments.gram_variance, moments.reward_variance)
 
 
+class LinearBatches(PlanningLearner[Any, MomentQuery]):
+    """What linear learners share: batches that grow, of which the last one follows the mean and reports nothing."""
+
+    asks = MomentQuery
+    constants: Constants = "practical"
+    growth = 1.5
+
+    def __init__(self, request: FeatureRequest) -> None:
+        self.name, self.shape, self._noise = request.name, request.shape, request.noise
+        if request.constants not in (None, "practical"):
+            raise InvalidInput(f"no theorem gives constants for {request.name}; use constants 'practical'")
+        self._width = require_real("z", DEFAULT_WIDTH[self.name] if request.z is None else request.z, low=0.0)
+        self.z: float | None = self._width
+        episodes = require_count("episodes", request.episodes)
+        if request.sizes is None:
+            # people enough that K/10 of them are a batch, or the least batch at once
+            first = self._first(episodes) if episodes >= 4 * LEAST_FIRST else 0.0
+            first = max(LEAST_FIRST, min(first, episodes / 10))
+            self.stages = growing_batches(episodes, first=first, growth=self.growth)
+        else:
+            self.stages = given_stages(request.sizes, episodes)
+
+    def _first(self, episodes: int) -> float:
+        """How many people explore first, unless they are more than K/10."""
+        raise NotImplementedError
+
+    def _query(self, stage: int) -> MomentQuery:
+        return REPORT
+
+    def _posterior(self, belief: Any) -> LinearPosterior:
+        raise NotImplementedError
+
+    def _planned(self, belief: Any, policy: LinearPolicy) -> Any:
+        """The belief, once it is known what the batch follows."""
+        return belief
+
+    @property
+    def batches(self) -> tuple[PlannedMoments, ...]:
+        """The batches that report: all but the last."""
+        return tuple(PlannedMoments(users=n, query=self._query(i)) for i, n in enumerate(self.stages[:-1]))
+
+    def plan(self, belief: Any, rng: np.random.Generator) -> tuple[Any, Plan[MomentQuery]]:
+        """Explore, then follow the posterior; the last batch follows its mean and reports nothing."""
+        stage, end = int(belief.stages[0]), len(self.stages) - 1
+        last = stage >= end
+        policy = self._policy(belief, stage, last, rng)
+        query = None if last else self._query(stage)
+        planned = belief if last else self._planned(belief, policy)
+        return planned, Plan(policy=policy, users=self.stages[min(stage, end)], query=query)
+
+    def _policy(self, belief: Any, stage: int, last: bool, rng: np.random.Generator) -> LinearPolicy:
+        M, d = self.shape.slots, self.shape.features
+        if stage == 0:
+            return LinearPolicy(np.zeros((1, M, d)), self.shape.actions, uniform=True)
+        z = 0.0 if last else self._width
+        return policy_of(self._posterior(belief), self.shape.actions, learner=self.name, z=z, rng=rng)
+
+    def last(self, belief: Any, plan: Plan[Any], rng: np.random.Generator) -> Plan[Any]:
+        """A study that ends early serves the mean of what is believed."""
+        return Plan(policy=self._policy(belief, int(belief.stages[0]), True, rng), users=plan.users, query=None)
+
+    @property
+    def settings(self) -> dict[str, float | str]:
+        """Everything that was tuned."""
+        return {"z": self._width, "draws": float(DRAWS), "first_batch": float(self.stages[0]), "growth": self.growth}
+
+
 class LinearBelief(NamedTuple):
     """All that was released so far, and of how many batches."""
 
@@ -105,7 +174,7 @@ class LinearBelief(NamedTuple):
     """[1]"""
 
 
-class LinearLearner(PlanningLearner[LinearBelief, MomentQuery]):
+class LinearLearner(LinearBatches):
     """Linear learners under central and shuffle trust, and without privacy.
 
     >>> class Exact:
@@ -117,63 +186,106 @@ class LinearLearner(PlanningLearner[LinearBelief, MomentQuery]):
     (176, 264, 397, 595, 893, 1340, 2010, 3015, 4522, 6788)
     """
 
-    asks = MomentQuery
-    constants: Constants = "practical"
-
-    def __init__(self, request: FeatureRequest) -> None:
-        self.name, self.shape, self._noise = request.name, request.shape, request.noise
-        if request.constants not in (None, "practical"):
-            raise InvalidInput(f"no theorem gives constants for {request.name}; use constants 'practical' or 'valid'")
-        self._width = require_real("z", DEFAULT_WIDTH[self.name] if request.z is None else request.z, low=0.0)
-        self.z: float | None = self._width
-        episodes = require_count("episodes", request.episodes)
-        self.stages = self._schedule(episodes) if request.sizes is None else given_stages(request.sizes, episodes)
-
-    def _schedule(self, episodes: int) -> tuple[int, ...]:
-        first = 8.0 * self.shape.features * self.shape.slots
-        if episodes >= 4 * LEAST_FIRST:
-            _, of_rewards = self._noise.moment_std(max(2, episodes // 10), REPORT)
-            first *= 1.0 + of_rewards
-        return growing_batches(episodes, first=max(LEAST_FIRST, min(first, episodes / 10)))
-
-    @property
-    def batches(self) -> tuple[PlannedMoments, ...]:
-        """The batches that report: all but the last."""
-        return tuple(PlannedMoments(users=users, query=REPORT) for users in self.stages[:-1])
+    def _first(self, episodes: int) -> float:
+        _, of_rewards = self._noise.moment_std(max(2, episodes // 10), REPORT)
+        return 8.0 * self.shape.features * self.shape.slots * (1.0 + of_rewards)
 
     def begin(self) -> LinearBelief:
         """Nothing is known."""
         return LinearBelief(empty_moments(self.shape), np.zeros(1, dtype=np.int64))
 
-    def plan(self, belief: LinearBelief, rng: np.random.Generator) -> tuple[LinearBelief, Plan[MomentQuery]]:
-        """Explore, then follow the posterior; the last batch follows its mean and reports nothing."""
-        stage = int(belief.stages[0])
-        last = stage >= len(self.stages) - 1
-        users = self.stages[min(stage, len(self.stages) - 1)]
-        policy = self._policy(belief, stage, last, rng)
-        return belief, Plan(policy=policy, users=users, query=None if last else REPORT)
-
-    def _policy(self, belief: LinearBelief, stage: int, last: bool, rng: np.random.Generator) -> LinearPolicy:
-        M, d = self.shape.slots, self.shape.features
-        if stage == 0:
-            return LinearPolicy(np.zeros((1, M, d)), self.shape.actions, uniform=True)
-        z = 0.0 if last else self._width
-        return policy_of(believed(belief.moments), self.shape.actions, learner=self.name, z=z, rng=rng)
+    def _posterior(self, belief: LinearBelief) -> LinearPosterior:
+        return believed(belief.moments)
 
     def update(self, belief: LinearBelief, released: PrivateStatistics[MomentStatistics]) -> LinearBelief:
         """Add a batch to those before."""
         return LinearBelief(add_moments(belief.moments, statistics_of(released, MomentStatistics)), belief.stages + 1)
 
-    def last(self, belief: LinearBelief, plan: Plan[Any], rng: np.random.Generator) -> Plan[Any]:
-        """A study that ends early serves the mean of what is believed."""
-        return Plan(policy=self._policy(belief, int(belief.stages[0]), True, rng), users=plan.users, query=None)
 
-    @property
-    def settings(self) -> dict[str, float | str]:
-        """Everything that was tuned."""
-        return {"z": self._width, "draws": float(DRAWS), "first_batch": float(self.stages[0])}
+class LocalBelief(NamedTuple):
+    """A Gaussian law of the parameters in the form that messages add to, and what is known of the batch that acts."""
+
+    precision: Floats
+    """[M,d,d]"""
+    weighted: Floats
+    """[M,d]: precision times mean."""
+    seconds: Floats
+    """[M,d,d]: E x xᵀ 1{a = k} of one person who follows what was planned, over declared rows."""
+    stages: Ints
+    """[1]"""
 
 
-def make_linear(request: FeatureRequest) -> LinearLearner:
-    """The linear learner of a request."""
-    return LinearLearner(request)
+class LocalLinearLearner(LinearBatches):
+    """Linear learners under local trust, where people say something about x (r - 1/2) and nothing about x xᵀ.
+
+        v = n S θ + noise    S = E x xᵀ 1{a = k} over rows that are declared in public, under the public plan
+        first batch          min(c M d³/m², K/10) people, m the signal of a message, c = 6, or 0.15 where it is shared;
+                             a public lot decides who takes which action: a message is about that action's d numbers
+        afterwards           everyone follows the plan and reports, about the M d numbers of all actions; batches
+                             grow by 1.3
+
+    People may be distributed otherwise than declared: that costs regret, never privacy.
+    """
+
+    growth = 1.3
+
+    def __init__(self, request: FeatureRequest) -> None:
+        if request.contexts is None:
+            raise InvalidInput(
+                f"{request.name} needs declared rows under local trust, which releases no second moments"
+            )
+        self._rows = request.contexts
+        super().__init__(request)
+
+    def _first(self, episodes: int) -> float:
+        # c M d³/m²: people of a lot send m times their signal, so the variance of v per person is 1/(4 m²)
+        M, d, n = self.shape.slots, self.shape.features, 1000 * self.shape.slots
+        _, of_rewards = self._noise.moment_std(n, self._query(0))
+        return float(EXPLORE[self.shape.shared] * M * d**3 * 4.0 * of_rewards**2 * M / n)
+
+    def _query(self, stage: int) -> MomentQuery:
+        return MomentQuery(lots=stage == 0 and not self.shape.shared)
+
+    def begin(self) -> LocalBelief:
+        """The prior N(0, I/4d)."""
+        M, d = self.shape.slots, self.shape.features
+        prior = np.broadcast_to(4.0 * d * np.eye(d), (M, d, d)).copy()
+        return LocalBelief(prior, np.zeros((M, d)), np.zeros((M, d, d)), np.zeros(1, dtype=np.int64))
+
+    def _posterior(self, belief: LocalBelief) -> LinearPosterior:
+        covariance = np.linalg.inv(belief.precision)
+        covariance = (covariance + covariance.transpose(0, 2, 1)) / 2.0
+        return LinearPosterior(np.matmul(covariance, belief.weighted[:, :, None])[:, :, 0], covariance)
+
+    def _planned(self, belief: LocalBelief, policy: LinearPolicy) -> LocalBelief:
+        x, rng = self._rows, np.random.default_rng(0)  # which declared row takes which draw is public, too
+        actions = policy.choose(x, rng)
+        if self.shape.shared:
+            x = x[np.arange(len(x)), actions]
+            return belief._replace(seconds=(x.T @ x / len(x))[None])
+        if self._query(int(belief.stages[0])).lots:  # people of every lot are like all people
+            return belief._replace(seconds=np.broadcast_to(x.T @ x / len(x), belief.seconds.shape).copy())
+        own = [x[actions == k] for k in range(self.shape.slots)]
+        return belief._replace(seconds=np.stack([rows.T @ rows for rows in own]) / len(x))
+
+    def update(self, belief: LocalBelief, released: PrivateStatistics[MomentStatistics]) -> LocalBelief:
+        """Add what a batch said about v = n S θ."""
+        found = statistics_of(released, MomentStatistics)
+        M, d = self.shape.slots, self.shape.features
+        lots = self._query(int(belief.stages[0])).lots
+        n = (found.slot_users if lots else np.full(M, found.users[0])).astype(np.float64)
+        # Var v: the noise, and x (r - 1/2) of n people over the d numbers that they speak of
+        N = found.reward_variance + n / (4.0 * d * (1 if lots else M))
+        H = n[:, None, None] * belief.seconds
+        weight = np.divide(1.0, N, out=np.zeros(M), where=N > 0.0)[:, None, None]
+        return LocalBelief(
+            belief.precision + weight * (H @ H),
+            belief.weighted + (weight * (H @ found.rewards[:, :, None]))[:, :, 0],
+            belief.seconds,
+            belief.stages + 1,
+        )
+
+
+def make_linear(request: FeatureRequest) -> LinearLearner | LocalLinearLearner:
+    """The linear learner of a request: that of local trust where rows are declared."""
+    return LinearLearner(request) if request.contexts is None else LocalLinearLearner(request)

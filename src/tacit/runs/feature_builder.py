@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
+import numpy as np
+
+from tacit.arrays import Floats
 from tacit.environments.linear_bandit import FeatureBandit
 from tacit.environments.registry import make_environment
 from tacit.errors import InvalidInput, NotSupported
@@ -12,6 +15,14 @@ from tacit.protocol import Learner, Privatizer
 from tacit.release.table import make_privatizer
 from tacit.released.moments import MomentQuery, MomentShape
 from tacit.runs.builder import RunRequest, privacy_request, refuse_losses
+
+DECLARED: Final = 20_000
+"""Rows that stand for the declared distribution of people's rows."""
+
+
+def declared_rows(environment: FeatureBandit) -> Floats:
+    """Rows as the world declares them in public: no person's."""
+    return environment.contexts(DECLARED, np.random.default_rng(7))
 
 
 class FeatureBuilder:
@@ -50,6 +61,7 @@ class FeatureBuilder:
                 z=config.z,
                 noise=privatizer,
                 options=chosen.options,
+                contexts=declared_rows(environment) if config.trust == "local" else None,
             )
         )
 
