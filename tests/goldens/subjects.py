@@ -200,9 +200,8 @@ def _state_of(generator: np.random.Generator) -> str:
 
 def probe_certificate(row: Row) -> Hashes:
     """Everything that `tacit certify --json` prints."""
-    from tacit.cli.certify import certification
-    from tacit.cli.certify_losses import LossQuestion, loss_certification
-    from tacit.release.request import PrivacyRequest, make_claim
+    from tacit.cli.certify import certification, loss_certification, loss_request
+    from tacit.release.request import PrivacyRequest
     from tacit.released.counts import CountShape
 
     trust = row["trust"]
@@ -224,15 +223,8 @@ def probe_certificate(row: Row) -> Hashes:
     if "feedback" not in row:
         content = certification(request)
     else:
-        content = loss_certification(
-            LossQuestion(
-                feedback=row["feedback"],
-                claim=make_claim(request),
-                calibration=row["calibration"],
-                public_losses=row.get("public_losses", False),
-                **{name: row[name] for name in ("states", "actions", "horizon", "episodes")},
-            )
-        )
+        asked = loss_request(request, row["feedback"], row.get("public_losses", False))
+        content = loss_certification(asked, request.shape)
     content = {key: value for key, value in content.items() if key != "implied"}  # follows from the certificate
     return {
         "certificate": _hashed(old_part(content["certificate"])),

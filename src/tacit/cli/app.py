@@ -10,6 +10,7 @@ import typer
 from tacit._version import __version__
 from tacit.cli import (
     audit,
+    certificate,
     certify,
     collect,
     compare,
@@ -31,6 +32,7 @@ GROUPS: Final = (
     listing,
     run,
     certify,
+    certificate,
     audit,
     compare,
     show,
@@ -47,7 +49,7 @@ GROUPS: Final = (
 )
 
 app = typer.Typer(
-    context_settings={"help_option_names": ["-h", "--help"]},
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 140},
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
 )

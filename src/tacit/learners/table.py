@@ -87,6 +87,8 @@ class LearnerRow:
     """Whether a paper prints constants for it that differ from those of `theory` (constants 'printed')."""
     valid: bool = False
     """Whether it has bands that provably contain V* (constants 'valid')."""
+    warm: bool = False
+    """Whether it can begin with the released totals of a log."""
     reference: bool = False
     """Whether it is a reference line: one policy that is given, not learned."""
     conservative: bool = False
@@ -233,6 +235,7 @@ LEARNERS: Final[Mapping[str, LearnerRow]] = named("tacit.learners", {
         options={"share_across_steps": ("false", "true"), "start": ("uniform", "baseline")},
         conservative=True,
         valid=True,
+        warm=True,
     ),
     "lin-ts": LearnerRow(
         summary="linear Thompson sampling over rows of features, with the release's noise as uncertainty",
@@ -243,6 +246,7 @@ LEARNERS: Final[Mapping[str, LearnerRow]] = named("tacit.learners", {
         summary="optimism over rows of features, by the same posterior",
         asks=MomentQuery,
         build=make_linear,
+        valid=True,
     ),
     "lin-greedy": LearnerRow(
         summary="the best guess over rows of features, by the same posterior",

@@ -11,7 +11,18 @@ from collections.abc import Iterable, Mapping
 from dataclasses import MISSING, Field, dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any, Final, cast, get_args
 
-from tacit.errors import LARGEST_SEED, InvalidInput, UnknownName, require, require_count, require_epsilon, require_real
+from tacit.errors import (
+    LARGEST_SEED,
+    MAX_EPISODES,
+    MAX_FRESH_USERS,
+    MAX_REPORTS,
+    InvalidInput,
+    UnknownName,
+    require,
+    require_count,
+    require_epsilon,
+    require_real,
+)
 from tacit.renamed import LEARNERS, stored, today
 from tacit.types import Calibration, Constants, Estimator, Trust
 
@@ -21,6 +32,7 @@ if TYPE_CHECKING:  # models that are handed over cost their import only where th
     from tacit.environments.live import LiveWorld
     from tacit.environments.tabular import TabularMDP
     from tacit.planning.loss_budget import LossBudget
+    from tacit.runs.warm_start import WarmStart
 
 MAX_SEEDS: Final = 1_000_000
 """Each has rows, a file and a policy of its own."""
@@ -29,7 +41,7 @@ MAX_CHECKPOINTS: Final = 100_000
 BUDGETS: Final = ("loss_budget", "stage_loss_budget")
 OMITTED_IF_EMPTY: Final = (
     *("adversary", "estimator", "honest_fraction", "public_losses", "baseline", "support", "sees"),
-    *(*BUDGETS, "value_users", "because", "by_size"),
+    *(*BUDGETS, "value_users", "start", "because", "by_size"),
 )
 """Entries that are not written where they say nothing."""
 
@@ -127,6 +139,11 @@ class RunConfig:
         None,
         text=str,
     )
+    start: str | WarmStart | None = option(
+        "Begin with what was released of a log: the learned.json of tacit learn; its cost is part of the claim.",
+        None,
+        text=str,
+    )
     value_users: int | None = option(
         "Fresh users who follow the final policy after the run (and as many the baseline, if there is one): they "
         "certify its value, and whether it is better than the baseline, under the same claim.",
@@ -148,11 +165,15 @@ class RunConfig:
             from tacit.environments.baselines import baseline_table
 
             self._keep("baseline", baseline_table(self.baseline))
+        if self.start is not None:
+            from tacit.runs.warm_start import WarmStart
+
+            self._keep("start", WarmStart.of(self.start))
         _require_budget(self)
         _require_choice("estimator", self.estimator, get_args(Estimator))
         require(isinstance(self.learner, str), "learner must be a name like 'psrl:rewards=beta'", self.learner)
         self._keep("learner", today(self.learner, warn=True))
-        self._keep("episodes", require_count("episodes", self.episodes))
+        self._keep("episodes", require_count("episodes", self.episodes, most=MAX_EPISODES))
         self._keep("checkpoints", require_count("checkpoints", self.checkpoints, 2, MAX_CHECKPOINTS))
         self._keep("seeds", as_seeds(tuple(self.seeds)))
         require(len(self.seeds) > 0, "there must be at least one seed", self.seeds)
@@ -165,6 +186,8 @@ class RunConfig:
             self._keep("sees", tuple(require_count("feature", feature, least=0) for feature in self.sees))
         named = self.mechanism is None or isinstance(self.mechanism, str)
         require(named, "mechanism must be a name; 'tacit list mechanisms' has them", self.mechanism)
+        for name in ("allow_large_delta", "public_losses"):
+            require(isinstance(getattr(self, name), bool), f"{name} must be True or False", getattr(self, name))
         _require_choice("calibration", self.calibration, [c for c in get_args(Calibration) if c != "none"])
         if self.z is not None:
             self._keep("z", require_real("z", self.z, low=0.0))
@@ -175,7 +198,7 @@ class RunConfig:
         if self.batch is not None:
             self._keep("batch", require_count("batch", self.batch))
         if self.value_users is not None:
-            self._keep("value_users", require_count("value_users", self.value_users))
+            self._keep("value_users", require_count("value_users", self.value_users, most=MAX_FRESH_USERS))
         if self.honest_fraction is not None:
             shuffled = self.trust == "shuffle"
             require(
@@ -184,7 +207,7 @@ class RunConfig:
             share = require_real("honest_fraction", self.honest_fraction, low=0.0, high=1.0, open_low=True)
             self._keep("honest_fraction", share)
 
-        reports = require_count("reports_per_person", self.reports_per_person)
+        reports = require_count("reports_per_person", self.reports_per_person, most=MAX_REPORTS)
         self._keep("reports_per_person", reports)
         protected = reports == 1 or self.trust != "none" or self.epsilon is not None  # which asks for a trust model
         require(protected, "reports_per_person makes no sense with trust 'none', which protects nobody", reports)
@@ -269,6 +292,7 @@ class RunConfig:
         words += [] if self.loss_budget is None else [f"loss budget {self.loss_budget:g}"]
         words += [] if self.support is None else [f"{self.support} support"]
         words += [] if self.sees is None else [f"policy over {self.sees if isinstance(self.sees, str) else 'features'}"]
+        words += [] if self.start is None else ["started with a log"]
         words += [] if self.reports_per_person == 1 else [f"{self.reports_per_person} reports per person"]
         return ", ".join(words)
 
@@ -287,6 +311,8 @@ class RunConfig:
             plain["adversary"] = {"fingerprint": self.adversary.fingerprint()}
         if self.baseline is not None and not isinstance(self.baseline, str):
             plain["baseline"] = _lists(self.baseline)
+        if self.start is not None:
+            plain["start"] = cast("WarmStart", self.start).to_dict()
         if isinstance(self.sees, tuple):
             plain["sees"] = list(self.sees)
         if self.live is not None:
@@ -332,6 +358,7 @@ class RunConfig:
         """The command line that makes these rows (or the Python call, where only Python can)."""
         handed = not isinstance(self.environment, str) or not isinstance(self.adversary, str | None)
         handed = handed or not isinstance(self.baseline, str | None) or not isinstance(self.sees, str | None)
+        handed = handed or self.start is not None
         if handed or self.seeds != _range_of(self.seeds):
             return self.call()
         words = ["tacit", "run", "--environment", str(self.environment), "--learner", self.learner]

@@ -4,60 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
+from tacit.accounting.events import Events
 from tacit.environments.state_features import SeenMDP
 from tacit.environments.tabular import TabularMDP
 from tacit.errors import InvalidInput, NotSupported
 from tacit.learners.contract import CountRequest, StageRequest, own_widths
-from tacit.learners.ldp_rts import ReturnRequest
 from tacit.planning.dynamic import solve
 from tacit.policies import DeterministicPolicy, Policy, uniform_policy
 from tacit.protocol import Learner, Privatizer, Totals
 from tacit.release.counts_contract import count_precision, sampling_of, sum_precision
-from tacit.release.printed_radii import printed_radii
 from tacit.release.table import make_privatizer
 from tacit.released.batches import BatchQuery
-from tacit.released.returns import ReturnQuery
+from tacit.released.printed_radii import printed_radii
 from tacit.runs.builder import Countable, RunRequest, count_shape, privacy_request, tabular_environment
-
-
-class ReturnBuilder:
-    """One bit about everybody's return."""
-
-    def environment(self, chosen: RunRequest) -> Countable:
-        """Any tabular or live environment."""
-        return tabular_environment(chosen)
-
-    def privatizer(self, chosen: RunRequest, environment: Countable) -> Privatizer[Any, Any, Any]:
-        """Of bits, whoever is in which group."""
-        if chosen.config.batch is not None:
-            raise InvalidInput(f"{chosen.name} plans the sizes of its batches itself; leave batch out")
-        return make_privatizer(privacy_request(chosen, ReturnQuery, count_shape(chosen, environment)))
-
-    def learner(self, chosen: RunRequest, environment: Countable, privatizer: Any) -> Learner[Any, Any, Any]:
-        """Told the noise of one bit."""
-        config = chosen.config
-        return chosen.row.build(
-            ReturnRequest(
-                name=chosen.name,
-                shape=privatizer.shape,
-                episodes=config.episodes,
-                constants=config.constants,
-                z=config.z,
-                noise=privatizer.bit_noise(),
-                options=chosen.options,
-                baseline=chosen.baseline,
-                budget=config.budget,
-            )
-        )
-
-    def fitted(self, privatizer: Any, learner: Any) -> Privatizer[Any, Any, Any]:
-        """Everybody sends one bit, whatever the schedule."""
-        found: Privatizer[Any, Any, Any] = privatizer
-        return found
+from tacit.runs.warm_start import WarmStart, composed_claim, remaining_epsilon
 
 
 class CountBuilder:
@@ -112,7 +76,18 @@ class BatchBuilder:
             raise InvalidInput(f"{chosen.name} plans the sizes of its batches itself; leave batch out")
         request = privacy_request(chosen, BatchQuery, count_shape(chosen, environment))
         printed: Any = chosen.options.get("variant", request.variant)
-        return make_privatizer(replace(request, variant=printed))
+        request = replace(request, variant=printed)
+        made = make_privatizer(request)
+        start = _start(chosen)
+        if start is None:
+            return made
+        start.require_world(environment, made.claim)
+
+        def events_at(epsilon: float) -> Events:
+            return make_privatizer(replace(request, epsilon=epsilon)).events()
+
+        total = composed_claim(made.claim, start)
+        return make_privatizer(replace(request, epsilon=remaining_epsilon(total, start.events, events_at)))
 
     def learner(self, chosen: RunRequest, environment: Countable, privatizer: Any) -> Learner[Any, Any, Any]:
         """Told how noisy batches of any size would be."""
@@ -128,6 +103,7 @@ class BatchBuilder:
                 options=chosen.options,
                 baseline=chosen.baseline,
                 budget=config.budget,
+                log=None if (start := _start(chosen)) is None else start.counts,
             )
         )
 
@@ -135,6 +111,10 @@ class BatchBuilder:
         """The noise of exactly the planned batches."""
         found: Privatizer[Any, Any, Any] = privatizer.planned(learner.batches, learner.following)
         return found
+
+
+def _start(chosen: RunRequest) -> WarmStart | None:
+    return cast("WarmStart | None", chosen.config.start)
 
 
 def _reference(name: str, mdp: Countable) -> Policy:

@@ -30,6 +30,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, is_dataclass
 from fractions import Fraction
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, Final, get_args
 
@@ -211,7 +212,11 @@ class Bundle:
 
     @classmethod
     def parse(cls, data: bytes) -> Bundle:
-        """The bundle in these bytes (B2)."""
+        """The bundle in these bytes (B2); the same bytes are read once per process."""
+        return _parsed(bytes(data))
+
+    @classmethod
+    def _read(cls, data: bytes) -> Bundle:
         require(len(data) <= LARGEST_BUNDLE, f"a bundle must have at most {LARGEST_BUNDLE} bytes", len(data))
         content = parse_json(data, "a bundle")
         known = isinstance(content, dict) and content.get("format") == FORMAT and content.get("version") == VERSION
@@ -342,3 +347,8 @@ def _policy(plain: Mapping[str, Any], sizes: tuple[int, int, int]) -> AnyPolicy:
     shape = probabilities(actions).shape
     require(shape == (horizon, states, actions), f"a policy must have the shape {list(sizes)}", list(shape))
     return policy
+
+
+@lru_cache(maxsize=2)
+def _parsed(data: bytes) -> Bundle:
+    return Bundle._read(data)
