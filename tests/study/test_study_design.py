@@ -117,7 +117,7 @@ REFUSED = {
     "states without names": ({"states": ("a", "a", "b")}, "each of them once"),
     "no states": ({"states": ()}, "must have names"),
     "rewards upside down": ({"rewards": (1.0, 0.0)}, "below the upper one"),
-    "rewards of one number": ({"rewards": 3}, "two numbers"),
+    "rewards of one number": ({"rewards": 3}, "a list, got 3"),
     "an unknown learner": ({"learner": "bucbb"}, "did you mean 'bucb'"),
     "an unknown mechanism": ({"mechanism": "laplace"}, "binomial"),
     "no reports": ({"reports_per_person": 0}, "reports_per_person"),

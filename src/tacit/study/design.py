@@ -18,9 +18,13 @@ from typing import Any, Final, get_args
 
 from tacit._version import __version__
 from tacit.accounting.claims import PrivacyUnit, Trust
+from tacit.arguments import checked
 from tacit.documents import canonical
 from tacit.environments.baselines import baseline_policy, baseline_table
 from tacit.errors import (
+    MAX_COUNTERS,
+    MAX_HORIZON,
+    MAX_REPORTS,
     InvalidInput,
     NotSupported,
     require,
@@ -196,6 +200,7 @@ class StudyDesign:
 
 
 @with_suggestions()
+@checked
 def plan_study(
     *,
     states: Sequence[str] | int,
@@ -240,8 +245,12 @@ def plan_study(
     >>> design.learner, design.least, len(design.channels), design.parts().certificate.holds
     ('bucb:share_across_steps=true', 900, 10, True)
     """
-    H, wanted = require_count("horizon", horizon), require_count("target", target)
+    H, wanted = require_count("horizon", horizon, most=MAX_HORIZON), require_count("target", target)
     named = (_names("state", states), _names("action", actions))
+    # Without a support, what is sent counts every (step, state, action, next state).
+    counters = H * len(named[1]) * len(named[0]) * (1 if support is not None else len(named[0]))
+    few = "declare its support, or pool or merge states"
+    require(counters <= MAX_COUNTERS, f"a study must have at most {MAX_COUNTERS:,} counters H·S·A·S", counters, few)
     seen, known = declared_features(sees, named[0]), declared_support(support, *named, H)
     _require_over_states(seen, baseline, loss_budget)
     usual = None if baseline is None else baseline_policy(unknown_world(H, *named), baseline_table(baseline))
@@ -260,7 +269,9 @@ def plan_study(
         target=wanted,
         least=_least(trust, wanted) if least is None else least,
         ladder=tuple(ladder),
-        unit=PrivacyUnit(reports=require_count("reports_per_person", reports_per_person), per_stage=1),
+        unit=PrivacyUnit(
+            reports=require_count("reports_per_person", reports_per_person, most=MAX_REPORTS), per_stage=1
+        ),
         mechanism=mechanism,
         constants=constants,
         z=z,
@@ -328,7 +339,7 @@ def _resolved(draft: StudyDesign) -> StudyDesign:
 def _names(kind: str, given: Sequence[str] | int) -> tuple[str, ...]:
     """Names as they were given, or numbers as names."""
     if isinstance(given, int):
-        return tuple(str(number) for number in range(require_count(f"number of {kind}s", given)))
+        return tuple(str(number) for number in range(require_count(f"number of {kind}s", given, most=MAX_COUNTERS)))
     require(not isinstance(given, str), f"{kind}s must be names in a list, or their number", given)
     found = tuple(given)
     _require_names(f"{kind}s", found)

@@ -21,6 +21,7 @@ from typing import Any, Final
 
 from tacit.accounting.database import Connection
 from tacit.accounting.terms import NOISE_KINDS
+from tacit.arguments import checked
 from tacit.documents import canonical, digest, json_values, without_seal
 from tacit.errors import require, require_count
 from tacit.policies.named import NamedPolicy
@@ -64,6 +65,7 @@ SECRETS: Final = ("batches", "bearer", "keys", "issuer-keys.json", "sealing")
 """What a service keeps beside its study: keys, and batches until they are opened."""
 
 
+@checked
 def verify(path: str | Path, *, key: str | Path | None = None, needed: Require = ()) -> Verdict:
     """Derive again what a file or directory states, compare every entry, and say whether it is true.
 
@@ -111,6 +113,7 @@ def verify(path: str | Path, *, key: str | Path | None = None, needed: Require =
     return verify_file(place, key=key, needed=needed)
 
 
+@checked
 def sign_path(path: str | Path, private: str | Path, role: str = "learner") -> Path:
     """Sign a file or directory in a role, beside it, if it is true; nothing else is signed."""
     place = Path(path)
