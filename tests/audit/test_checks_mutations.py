@@ -31,7 +31,6 @@ GENERAL = {
     "reward dropped from the sampled norm": "length",
     "state in the tenth decimal": "lattice",
     "secure bits cut to two digits": "measured",
-    "secure tree noise at half scale": "exposed",
 }
 """Bugs that rules for all privatizers must catch, not rules that know them."""
 
@@ -79,7 +78,7 @@ def test_nothing_honest_is_attacked(name):
     assert found.by == (), found.details
 
 
-SECURE = ("local oue devices, secure", "shuffled batch of a layer, secure", "counted prefixes, secure")
+SECURE = ("local oue devices, secure", "shuffled batch of a layer, secure")
 """One of every kind with noise from the operating system."""
 
 

@@ -10,6 +10,7 @@ import typer
 from tacit._version import __version__
 from tacit.cli import (
     audit,
+    certificate,
     certify,
     collect,
     compare,
@@ -31,6 +32,7 @@ GROUPS: Final = (
     listing,
     run,
     certify,
+    certificate,
     audit,
     compare,
     show,

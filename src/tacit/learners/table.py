@@ -246,6 +246,7 @@ LEARNERS: Final[Mapping[str, LearnerRow]] = named("tacit.learners", {
         summary="optimism over rows of features, by the same posterior",
         asks=MomentQuery,
         build=make_linear,
+        valid=True,
     ),
     "lin-greedy": LearnerRow(
         summary="the best guess over rows of features, by the same posterior",

@@ -61,6 +61,7 @@ class FeatureBuilder:
                 z=config.z,
                 noise=privatizer,
                 options=chosen.options,
+                gaussian=config.trust in ("none", "central"),
                 contexts=declared_rows(environment) if config.trust == "local" else None,
             )
         )

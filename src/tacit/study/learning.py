@@ -35,14 +35,17 @@ import numpy as np
 from tacit.accounting.certificate import Certificate, CertifiedFamily, certify
 from tacit.accounting.claims import PrivacyClaim, PrivacyUnit
 from tacit.accounting.terms import NoiseKind, terms_of
+from tacit.arguments import checked
 from tacit.arrays import Ints
 from tacit.errors import (
+    MAX_REPORTS,
     InvalidInput,
     PrivacyViolation,
     UnknownName,
     require,
     require_count,
     require_epsilon,
+    require_real,
     with_suggestions,
 )
 from tacit.noise.exact import permutation
@@ -92,7 +95,8 @@ class LearnRequest:
     def __post_init__(self) -> None:
         require_epsilon(self.epsilon)
         require_count("people", self.people)
-        require_count("reports_per_person", self.reports_per_person)
+        require_count("reports_per_person", self.reports_per_person, most=MAX_REPORTS)
+        require_real("z", self.z, low=0.0)
         require(self.keep in get_args(Keep), "keep must be 'random' or 'first'", self.keep)
         if self.fallback is not None and self.fallback not in self.mapping.action_names:
             raise UnknownName("fall-back action", self.fallback, self.mapping.action_names)
@@ -167,7 +171,7 @@ class LearnRequest:
         """Everything that follows from what was released (G2)."""
         counts, known = released_counts(self, payloads), self.mapping
         default = 0 if self.fallback is None else known.action_names.index(self.fallback)
-        plan = pessimistic_plan(counts, z=self.z, default=default, stationary=self.stationary)
+        plan = pessimistic_plan(counts, z=float(self.z), default=default, stationary=self.stationary)
         always = DeterministicPolicy(np.full_like(plan.actions, default))
         policy = NamedPolicy(
             policy=DeterministicPolicy(plan.actions),
@@ -234,6 +238,7 @@ class Learned:
 
 
 @with_suggestions()
+@checked
 def learn(
     log: LogSource,
     mapping: EpisodeMapping | Mapping[str, Any] | str | Path,
@@ -387,4 +392,4 @@ def kind_of(noise: object) -> NoiseKind:
         return "secure"
     if isinstance(noise, SimulationNoise):
         return "simulation"
-    raise TypeError(f"noise must be SecureNoise or SimulationNoise, got {type(noise).__name__}")
+    raise InvalidInput(f"noise must be SecureNoise or SimulationNoise, got {type(noise).__name__}")
