@@ -245,9 +245,11 @@ def run_group(group: str, seeds: Sequence[int], path: Path) -> None:
             sys.stderr.write(f"{cell.world(0)} {cell.trust} {cell.epsilon} K={cell.episodes}: {told}\n")
         written = [rows[name] for name in (json.dumps(asdict(c), sort_keys=True) for c in cells) if name in rows]
         command = f"python -m papers.features.shares {group} --seeds {len(seeds)}"
-        content = {"command": command, "delta": DELTA, "planned cells": len(cells), "rows": written}
+        content: dict[str, Any] = {"command": command, "delta": DELTA, "planned cells": len(cells), "rows": written}
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
+        lines = ",\n".join(json.dumps(row) for row in content.pop("rows"))  # a line per cell
+        head = json.dumps(content, indent=1).removesuffix("\n}")
+        path.write_text(f'{head},\n "rows": [\n{lines}\n]\n}}\n', encoding="utf-8")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
