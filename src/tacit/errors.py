@@ -76,6 +76,8 @@ MAX_EPSILON: Final = 1e4
 class TacitError(Exception):
     """Base of every error that tacit raises on purpose.
 
+    Examples
+    --------
     >>> try:
     ...     require(2 < 1, "a lower bound must be below the upper one", (2, 1))
     ... except TacitError as error:
