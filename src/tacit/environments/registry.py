@@ -156,8 +156,8 @@ def list_environments() -> tuple[EnvironmentInfo, ...]:
     --------
     >>> [info.name for info in list_environments()]  # doctest: +ELLIPSIS
     ['contextual-bandit', 'dose-bandit', 'ev-charging', ..., 'treatment', 'treatment-bandit']
-    >>> dict(list_environments()[9].parameters)
-    {'states': 4, 'horizon': 6}
+    >>> [dict(info.parameters) for info in list_environments() if info.name == "riverswim"]
+    [{'states': 4, 'horizon': 6}]
     """
     return described(ENVIRONMENTS)
 

@@ -223,7 +223,7 @@ class RunConfig:
         reports = require_count("reports_per_person", self.reports_per_person, most=MAX_REPORTS)
         self._keep("reports_per_person", reports)
         protected = reports == 1 or self.trust != "none" or self.epsilon is not None  # which asks for a trust model
-        require(protected, "reports_per_person makes no sense with trust 'none', which protects nobody", reports)
+        require(protected, "reports_per_person requires a trust model other than 'none'", reports)
         require(
             self.because is None or isinstance(self.because, str), "because must be text", type(self.because).__name__
         )
