@@ -25,6 +25,7 @@ from tacit.study.collector import Collector
 from tacit.study.design import StudyDesign, plan_study
 from tacit.study.device import Device
 from tacit.study.record import export_policy
+from tacit.study.sealed_batches import Manifest, check_sealed, require_layers, require_opened, require_seals
 from tacit.study.study import Study, weighted
 
 SPACE = tacit.Features(age=(18, 90), tired=bool, ward=["a", "b"])
@@ -203,6 +204,19 @@ def cover_of(design: StudyDesign, place: Path) -> bytes:
     device = Device(None, **REHEARSAL)
     device.accept(Study.new(place / "other", design, seed=1).plan())
     return device.cover()
+
+
+def test_messages_of_rows_are_sealed_to_the_learner() -> None:
+    """The quick sibling of the services with rows: a served shuffler must not read what a device says of its row."""
+    channels = plan_study(learner="lin-ts", trust="shuffle", **SIZES).parts().channels
+    assert require_layers(channels, 1) == 1
+    with pytest.raises(InvalidInput, match="sealed = false"):
+        require_seals(channels, False)
+    device, size = np.frombuffer(channels[0].encode(None, SimulationNoise(np.random.default_rng(0))), "<u2").size, 50
+    check_sealed(channels[0], bytes(device * size), 1)
+    opened = np.ones(channels[0].num_counters, dtype="<i8").tobytes()
+    manifest = Manifest(digest=bytes(32), count=40 * device, size=size, tokens=bytes(32))
+    assert require_opened(channels[0], opened, manifest) == opened
 
 
 REFUSED: list[tuple[dict[str, Any], str]] = [
