@@ -24,6 +24,13 @@ from tacit.renamed import old_names
 __all__ = [
     "LARGEST_SEED",
     "MAX_COUNT",
+    "MAX_COUNTERS",
+    "MAX_EPISODES",
+    "MAX_FRESH_USERS",
+    "MAX_HORIZON",
+    "MAX_REPORTS",
+    "MAX_TRIALS",
+    "MAX_WORKERS",
     "InvalidInput",
     "NotSupported",
     "PrivacyBudgetExceeded",
@@ -46,6 +53,16 @@ R = TypeVar("R")
 
 MAX_COUNT: Final = 2**53
 """The largest count that a double precision number holds exactly; larger ones are refused everywhere."""
+
+MAX_HORIZON: Final = 10**6
+MAX_REPORTS: Final = 1000
+MAX_WORKERS: Final = 1024
+MAX_FRESH_USERS: Final = 10**8
+MAX_EPISODES: Final = 10**10
+MAX_TRIALS: Final = 10**8
+MAX_COUNTERS: Final = 10**8
+"""Stated sizes, beyond which nothing is computed: steps of a trajectory, reports of a person, processes, simulated
+users of an arm, simulated episodes, attacks of an audit, counters of a study."""
 
 LARGEST_SEED: Final = 2**63 - 1
 """Seeds of simulations are kept as 64-bit numbers."""
@@ -80,7 +97,7 @@ class UnknownName(InvalidInput):
 
     def __init__(self, kind: str, name: str, known: Iterable[str]) -> None:
         names = sorted(known)
-        near = nearest(name, names)
+        near = nearest(str(name), names)
         hint = f"did you mean '{near}'? " if near is not None else ""
         super().__init__(f"unknown {kind} '{name}': {hint}Known: {', '.join(names) or 'none'}")
 
@@ -255,8 +272,8 @@ def require_real(
     1.0
     """
     try:
-        number = math.nan if isinstance(value, bool) else float(value)  # type: ignore[arg-type]
-    except (TypeError, ValueError):
+        number = math.nan if isinstance(value, bool | str | bytes) else float(value)  # type: ignore[arg-type]
+    except (TypeError, ValueError, OverflowError):
         number = math.nan
     if not (math.isfinite(number) and (number > low if open_low else number >= low) and number <= high):
         left = "(" if open_low or low == -math.inf else "["

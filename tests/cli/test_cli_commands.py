@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 
@@ -285,6 +286,29 @@ def test_the_demo_compares_every_trust_model(capsys, tmp_path):
     assert "tacit verify" in texts
     assert call(capsys, "verify", place)[0] == 0
     assert (tmp_path / "demo" / "regret.png").is_file()
+
+
+def test_help_takes_the_width_of_the_terminal():
+    lines = {}
+    for width in ("70", "130"):
+        done = subprocess.run(
+            [sys.executable, "-m", "tacit", "run", "-h"],
+            capture_output=True,
+            text=True,
+            env={**os.environ, "COLUMNS": width},
+        )
+        lines[width] = max(len(line) for line in done.stdout.splitlines())
+    assert 100 < lines["130"] <= 130
+    assert lines["70"] <= 70
+
+
+def test_a_dry_run_loads_what_it_needs_and_no_loop():
+    script = (
+        "import sys; from tacit.cli import main; main(sys.argv[1:]); "
+        "sys.exit('tacit.runs.runner' in sys.modules or 'pyarrow' in sys.modules)"
+    )
+    words = ["run", "--environment", "riverswim", "--episodes", "2000", "--dry-run"]
+    assert subprocess.run([sys.executable, "-c", script, *words], stdout=subprocess.DEVNULL).returncode == 0
 
 
 def test_python_dash_m_is_the_same_command():

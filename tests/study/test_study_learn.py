@@ -227,7 +227,7 @@ def test_what_was_released_is_counts_with_the_stated_noise(tmp_path, monkeypatch
 def test_noise_of_another_kind_is_a_type_error(small):
     episodes = read_episodes(small, log.mapping())
     request = learned_small(small).request
-    with pytest.raises(TypeError, match="SecureNoise"):
+    with pytest.raises(InvalidInput, match="SecureNoise"):
         learn_from(request, episodes, np.random.default_rng(0))
 
 

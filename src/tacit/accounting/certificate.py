@@ -19,12 +19,14 @@ from typing import Any, Final, Literal, TypeAlias, get_args
 from tacit._version import __version__
 from tacit.accounting.claims import PrivacyClaim
 from tacit.accounting.composition import Method, delta_of, epsilon_of, method_of
-from tacit.accounting.events import Events, event_from_dict
+from tacit.accounting.events import Events, UnprotectedEvent, event_from_dict
 from tacit.accounting.families import CertifiedFamily
 from tacit.accounting.knowledge import Coalition, coalition_table, collusion
 from tacit.accounting.provenance import unchecked
+from tacit.accounting.renyi import Concentrated, concentrated
 from tacit.accounting.terms import Terms
 from tacit.accounting.wording import SIMULATION, WEAK, judge, odds, shown_up
+from tacit.arguments import checked
 from tacit.errors import require, require_real
 from tacit.notebook import block
 
@@ -208,6 +210,10 @@ class Certificate:
         warnings.warn("render() is called describe() now; the old name goes with 0.10", DeprecationWarning, 2)
         return self.describe()
 
+    def concentrated(self, claimed: float | None = None) -> Concentrated:
+        """The zCDP and Rényi form, where there is one; `claimed` is the rho that was asked for."""
+        return concentrated([self.events or ((UnprotectedEvent(), 1),), *self.others], self.delta, claimed)
+
     @property
     def statement(self) -> str:
         """The text, as it stands in the JSON."""
@@ -244,6 +250,7 @@ class Certificate:
         }
 
     @classmethod
+    @checked
     def from_dict(cls, plain: Mapping[str, Any]) -> Certificate:
         """The certificate that `to_dict` wrote; what it says in words must follow from its numbers."""
         known = (set(FIRST_ENTRIES), {*cls.__dataclass_fields__, *FOLLOWING})
@@ -305,6 +312,7 @@ def in_other_words(plain: Mapping[str, Any]) -> bool:
     return version != __version__ or "\n" not in str(plain.get("statement", ""))
 
 
+@checked
 def certify(
     events: Events,
     families: Sequence[CertifiedFamily],

@@ -262,7 +262,8 @@ class PrivacyClaim:
     allow_large_delta: InitVar[bool] = False
 
     def __post_init__(self, allow_large_delta: bool) -> None:
-        require(self.trust in OUTPUTS, f"trust must be one of {', '.join(OUTPUTS)}", given=self.trust)
+        known = isinstance(self.trust, str) and self.trust in OUTPUTS
+        require(known, f"trust must be one of {', '.join(OUTPUTS)}", given=self.trust)
         require(
             self.output in OUTPUTS[self.trust],
             f"with trust '{self.trust}' the output must be one of {', '.join(OUTPUTS[self.trust])}",

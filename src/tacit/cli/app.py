@@ -10,6 +10,7 @@ import typer
 from tacit._version import __version__
 from tacit.cli import (
     audit,
+    certificate,
     certify,
     collect,
     compare,
@@ -32,6 +33,7 @@ GROUPS: Final = (
     listing,
     run,
     certify,
+    certificate,
     audit,
     compare,
     show,
@@ -49,7 +51,7 @@ GROUPS: Final = (
 )
 
 app = typer.Typer(
-    context_settings={"help_option_names": ["-h", "--help"]},
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 140},
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
 )

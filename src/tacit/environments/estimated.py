@@ -13,11 +13,13 @@ from typing import Any
 
 import numpy as np
 
+from tacit.arguments import checked
 from tacit.environments.live import LiveWorld, live, scaled
 from tacit.environments.tabular import TabularMDP
 from tacit.errors import require_count
 
 
+@checked
 def estimate_model(environment: LiveWorld | str | Any, episodes: int, *, seed: int = 0, **choices: Any) -> TabularMDP:
     """A `TabularMDP` from episodes under uniformly random actions, marked as estimated; pooled over the steps.
 

@@ -23,6 +23,7 @@ import gymnasium
 import numpy as np
 from gymnasium.envs.registration import EnvSpec
 
+from tacit.arguments import checked
 from tacit.environments.discretise import Discretiser, Function, by_name, carry, discretiser_from_dict, discretiser_of
 from tacit.environments.live_presets import LivePreset
 from tacit.environments.live_sources import (
@@ -213,6 +214,7 @@ class LiveWorld:
         return f"LiveWorld({self.source!r}, {sizes}, rewards in [{self.low:g}, {self.high:g}])"
 
 
+@checked
 def live(
     environment: str | gymnasium.Env[Any, Any] | Callable[..., gymnasium.Env[Any, Any]],
     *,

@@ -22,6 +22,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from tacit.arguments import checked
 from tacit.arrays import Floats
 from tacit.documents import digest, parse_json, vouched, without_seal
 from tacit.errors import InvalidInput, UnknownName, require, require_count, require_real
@@ -206,6 +207,7 @@ class NamedPolicy:
         }
 
     @classmethod
+    @checked
     def from_dict(cls, plain: Mapping[str, Any]) -> NamedPolicy:
         """The policy that `to_dict` wrote; anything missing or unknown is refused (G2)."""
         version = plain.get("format_version")

@@ -226,7 +226,8 @@ def policy_to_dict(policy: AnyPolicy) -> dict[str, Any]:
     >>> policy_to_dict(DeterministicPolicy(np.array([[0, 1]])))
     {'kind': 'deterministic', 'actions': [[0, 1]]}
     """
-    kind = next(name for name, known in KINDS.items() if isinstance(policy, known))
+    kind = next((name for name, known in KINDS.items() if isinstance(policy, known)), None)
+    require(kind is not None, f"a policy must be one of {', '.join(KINDS)}", type(policy).__name__)
     values = {field.name: getattr(policy, field.name) for field in fields(policy)}
     return {"kind": kind, **{name: v.tolist() if isinstance(v, np.ndarray) else v for name, v in values.items()}}
 

@@ -31,6 +31,7 @@ from typing import Any
 from tacit._version import __version__
 from tacit.accounting.certificate import Certificate
 from tacit.accounting.claims import PrivacyClaim
+from tacit.arguments import checked
 from tacit.documents import digest
 from tacit.errors import require
 from tacit.policies import (
@@ -69,6 +70,7 @@ class Bundle:
     """Who vouches for it, in words: "unsigned" if nobody does."""
 
 
+@checked
 def export_bundle(
     result: Result,
     path: str | Path,
@@ -110,6 +112,7 @@ def export_bundle(
     return target
 
 
+@checked
 def load_bundle(path: str | Path, *, key: str | Path | None = None, unsigned: bool = False) -> Bundle:
     """Read a bundle and check that its parts belong together (G1, G2) and that somebody vouches for it (G0).
 

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from tacit._version import __version__
+from tacit.arguments import checked
 from tacit.callbacks import Callback
 from tacit.errors import InvalidInput, require
 from tacit.runs.archive import read_result
@@ -161,6 +162,7 @@ def run_comparison(
     return Comparison(name=name, scale=scale, results=results, directory=root, version=__version__, command=command)
 
 
+@checked
 def load(directory: str | Path) -> Result | Comparison:
     """Read a finished run, or all runs of a comparison, back from their directory.
 

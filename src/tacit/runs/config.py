@@ -11,7 +11,18 @@ from collections.abc import Iterable, Mapping
 from dataclasses import MISSING, Field, dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any, Final, cast, get_args
 
-from tacit.errors import LARGEST_SEED, InvalidInput, UnknownName, require, require_count, require_epsilon, require_real
+from tacit.errors import (
+    LARGEST_SEED,
+    MAX_EPISODES,
+    MAX_FRESH_USERS,
+    MAX_REPORTS,
+    InvalidInput,
+    UnknownName,
+    require,
+    require_count,
+    require_epsilon,
+    require_real,
+)
 from tacit.renamed import LEARNERS, stored, today
 from tacit.types import Calibration, Constants, Estimator, Trust
 
@@ -162,7 +173,7 @@ class RunConfig:
         _require_choice("estimator", self.estimator, get_args(Estimator))
         require(isinstance(self.learner, str), "learner must be a name like 'psrl:rewards=beta'", self.learner)
         self._keep("learner", today(self.learner, warn=True))
-        self._keep("episodes", require_count("episodes", self.episodes))
+        self._keep("episodes", require_count("episodes", self.episodes, most=MAX_EPISODES))
         self._keep("checkpoints", require_count("checkpoints", self.checkpoints, 2, MAX_CHECKPOINTS))
         self._keep("seeds", as_seeds(tuple(self.seeds)))
         require(len(self.seeds) > 0, "there must be at least one seed", self.seeds)
@@ -175,6 +186,8 @@ class RunConfig:
             self._keep("sees", tuple(require_count("feature", feature, least=0) for feature in self.sees))
         named = self.mechanism is None or isinstance(self.mechanism, str)
         require(named, "mechanism must be a name; 'tacit list mechanisms' has them", self.mechanism)
+        for name in ("allow_large_delta", "public_losses"):
+            require(isinstance(getattr(self, name), bool), f"{name} must be True or False", getattr(self, name))
         _require_choice("calibration", self.calibration, [c for c in get_args(Calibration) if c != "none"])
         if self.z is not None:
             self._keep("z", require_real("z", self.z, low=0.0))
@@ -185,7 +198,7 @@ class RunConfig:
         if self.batch is not None:
             self._keep("batch", require_count("batch", self.batch))
         if self.value_users is not None:
-            self._keep("value_users", require_count("value_users", self.value_users))
+            self._keep("value_users", require_count("value_users", self.value_users, most=MAX_FRESH_USERS))
         if self.honest_fraction is not None:
             shuffled = self.trust == "shuffle"
             require(
@@ -194,7 +207,7 @@ class RunConfig:
             share = require_real("honest_fraction", self.honest_fraction, low=0.0, high=1.0, open_low=True)
             self._keep("honest_fraction", share)
 
-        reports = require_count("reports_per_person", self.reports_per_person)
+        reports = require_count("reports_per_person", self.reports_per_person, most=MAX_REPORTS)
         self._keep("reports_per_person", reports)
         protected = reports == 1 or self.trust != "none" or self.epsilon is not None  # which asks for a trust model
         require(protected, "reports_per_person makes no sense with trust 'none', which protects nobody", reports)

@@ -19,7 +19,7 @@ from tacit.callbacks import Callback, Checkpoint, all_callbacks
 from tacit.environments.layered import LayeredMDP
 from tacit.environments.layered_worlds import LossTable
 from tacit.environments.tabular import TabularMDP
-from tacit.errors import NotSupported, error_context, require, require_count, with_suggestions
+from tacit.errors import MAX_WORKERS, NotSupported, error_context, require, require_count, with_suggestions
 from tacit.executors import check_engine
 from tacit.runs.archive import PrivacyJSON, read_result
 from tacit.runs.config import RunConfig, Seeds, as_seeds, option_lines, run_options
@@ -240,7 +240,7 @@ def check_cells(
     """Raise unless every cell can be built and its directory fits; returns what is known about them."""
     check_engine(engine, address=address)
     if workers is not None:
-        require_count("workers", workers)
+        require_count("workers", workers, most=MAX_WORKERS)
     directories = [cell.directory.resolve() for cell in cells if cell.directory is not None]
     require(len(set(directories)) == len(directories), "every run must have a directory of its own", directories)
     checked = []

@@ -14,12 +14,13 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from tacit.accounting.certificate import Certificate
+from tacit.arguments import checked
 from tacit.data.arms import require_bounds
 from tacit.environments.baselines import baseline_policy, baseline_table
 from tacit.environments.live import LiveWorld
 from tacit.environments.registry import make_environment
 from tacit.environments.tabular import TabularMDP
-from tacit.errors import InvalidInput, require, require_count, with_suggestions
+from tacit.errors import MAX_FRESH_USERS, InvalidInput, require, require_count, with_suggestions
 from tacit.planning.arms import require_alpha
 from tacit.policies import Policy
 from tacit.release.arms import ArmRelease, composed, make_arms
@@ -35,6 +36,7 @@ from tacit.types import Trust
 
 
 @with_suggestions()
+@checked
 def trial(
     policy: Result | Bundle | object,
     *,
@@ -69,7 +71,7 @@ def trial(
     >>> found.verdict, found.low < found.truth < found.high
     ('better', True)
     """
-    n = require_count("users", users)
+    n = require_count("users", users, most=MAX_FRESH_USERS)
     target = _target(policy, environment, against, seed)
     asked = claim_of(target.config, trust, epsilon, delta, honest_fraction)
     arms = make_arms(users=(n,) * len(target.policies), allow_large_delta=allow_large_delta, **asked)

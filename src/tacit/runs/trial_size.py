@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from scipy.special import ndtri
 
+from tacit.arguments import checked
 from tacit.data.arms import require_bounds
 from tacit.errors import NotSupported, require, require_real
 from tacit.planning.arms import power_of, require_alpha
@@ -43,6 +44,7 @@ class TrialSize:
         return {name: getattr(self, name) for name in self.__dataclass_fields__} | {"bounds": list(self.bounds)}
 
 
+@checked
 def trial_size(
     *,
     effect: float,

@@ -133,7 +133,8 @@ def serve_page() -> Iterator[DemoPage]:
             thread.join(10)
 
 
-AT_ONCE: Final = 32
+AT_ONCE: Final = 8
+"""Devices that talk at the same time; with more, the client looks through its connections more than it sends."""
 PATIENCE: Final = 120.0
 """Seconds that a device tries to send."""
 

@@ -22,7 +22,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from tacit.errors import InvalidInput, require, require_count
+from tacit.arguments import checked
+from tacit.errors import MAX_REPORTS, InvalidInput, require, require_count
 from tacit.study.episode_log import DataCheck, Episodes
 from tacit.study.log_source import LogSource, read_batches
 from tacit.study.mapping import EpisodeMapping
@@ -34,6 +35,7 @@ Progress = Callable[[int], None]
 """Told how many rows were read."""
 
 
+@checked
 def read_episodes(
     log: LogSource,
     mapping: EpisodeMapping | Mapping[str, Any] | str | Path,
@@ -66,6 +68,7 @@ def read_episodes(
     return episodes
 
 
+@checked
 def data_check(
     log: LogSource,
     mapping: EpisodeMapping | Mapping[str, Any] | str | Path,
@@ -102,7 +105,7 @@ def check_log(
 ) -> tuple[DataCheck, Episodes | None]:
     """Read a log once: the check, and the episodes if it found nothing bad."""
     if reports_per_person is not None:
-        require_count("reports_per_person", reports_per_person)
+        require_count("reports_per_person", reports_per_person, most=MAX_REPORTS)
     return _gathered(log, as_mapping(mapping), progress).finish(reports_per_person)
 
 

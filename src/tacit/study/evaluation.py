@@ -33,6 +33,7 @@ from tacit.accounting.certificate import Certificate, CertifiedFamily, certify
 from tacit.accounting.claims import PrivacyClaim, PrivacyUnit
 from tacit.accounting.events.gaussian import gaussian_epsilon, gaussian_mu
 from tacit.accounting.terms import NoiseKind, terms_of
+from tacit.arguments import checked
 from tacit.arrays import Floats
 from tacit.errors import (
     InvalidInput,
@@ -299,6 +300,7 @@ class Evaluation:
 
 
 @with_suggestions()
+@checked
 def evaluate(
     policies: NamedPolicy | Mapping[str, NamedPolicy] | Sequence[NamedPolicy],
     log: LogSource | Episodes,

@@ -35,14 +35,17 @@ import numpy as np
 from tacit.accounting.certificate import Calibration, Certificate, CertifiedFamily, certify
 from tacit.accounting.claims import PrivacyClaim, PrivacyUnit
 from tacit.accounting.terms import NoiseKind, terms_of
+from tacit.arguments import checked
 from tacit.arrays import Ints
 from tacit.errors import (
+    MAX_REPORTS,
     InvalidInput,
     PrivacyViolation,
     UnknownName,
     require,
     require_count,
     require_epsilon,
+    require_real,
     with_suggestions,
 )
 from tacit.noise.exact import permutation
@@ -98,7 +101,8 @@ class LearnRequest:
     def __post_init__(self) -> None:
         require_epsilon(self.epsilon)
         require_count("people", self.people)
-        require_count("reports_per_person", self.reports_per_person)
+        require_count("reports_per_person", self.reports_per_person, most=MAX_REPORTS)
+        require_real("z", self.z, low=0.0)
         require(self.keep in get_args(Keep), "keep must be 'random' or 'first'", self.keep)
         if self.learner not in get_args(OfflineLearner):
             raise UnknownName("offline learner", str(self.learner), get_args(OfflineLearner))
@@ -197,13 +201,13 @@ class LearnRequest:
         counts, known = released_counts(self, payloads), self.mapping
         default = 0 if self.fallback is None else known.action_names.index(self.fallback)
         if self.learner == "pessimism":
-            plan = pessimistic_plan(counts, z=self.z, default=default, stationary=self.stationary)
+            plan = pessimistic_plan(counts, z=float(self.z), default=default, stationary=self.stationary)
         else:
             plan = private_value_iteration(
                 counts,
                 rho=printed_rho(self.epsilon, self.delta),
                 variance_aware=self.learner == "dp-vapvi",
-                z=self.z,
+                z=float(self.z),
                 default=default,
             )
         always = DeterministicPolicy(np.full_like(plan.actions, default))
@@ -273,6 +277,7 @@ class Learned:
 
 
 @with_suggestions()
+@checked
 def learn(
     log: LogSource,
     mapping: EpisodeMapping | Mapping[str, Any] | str | Path,
@@ -430,4 +435,4 @@ def kind_of(noise: object) -> NoiseKind:
         return "secure"
     if isinstance(noise, SimulationNoise):
         return "simulation"
-    raise TypeError(f"noise must be SecureNoise or SimulationNoise, got {type(noise).__name__}")
+    raise InvalidInput(f"noise must be SecureNoise or SimulationNoise, got {type(noise).__name__}")

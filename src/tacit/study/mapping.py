@@ -27,6 +27,7 @@ from itertools import product
 from pathlib import Path
 from typing import Any, Final, Literal, Self, get_args
 
+from tacit.arguments import checked
 from tacit.documents import parse_json
 from tacit.errors import InvalidInput, UnknownName, require, require_count, require_real
 from tacit.study.columns import Bins, Categories, require_text
@@ -210,6 +211,7 @@ class EpisodeMapping:
         }
 
     @classmethod
+    @checked
     def from_dict(cls, plain: Mapping[str, Any]) -> Self:
         """The mapping of a JSON or TOML file; anything missing or unknown is refused with the nearest name."""
         needed = ("states", "actions", "reward", "horizon")
@@ -252,6 +254,7 @@ class EpisodeMapping:
         )
 
     @classmethod
+    @checked
     def read(cls, path: str | Path) -> Self:
         """The mapping in a .json or .toml file."""
         place = Path(path)

@@ -168,6 +168,7 @@ class Enrolment:
 
 
 def _key_path(path: Path) -> Path:
+    require(path.name not in ("", ".."), "an enrolment list must be a file", str(path))
     return path.with_name(path.name + ".key")
 
 
