@@ -24,7 +24,15 @@ import numpy as np
 from gymnasium.envs.registration import EnvSpec
 
 from tacit.arguments import checked
-from tacit.environments.discretise import Discretiser, Function, by_name, carry, discretiser_from_dict, discretiser_of
+from tacit.environments.discretise import (
+    Discretiser,
+    Function,
+    Rows,
+    by_name,
+    carry,
+    discretiser_from_dict,
+    discretiser_of,
+)
 from tacit.environments.live_presets import LivePreset
 from tacit.environments.live_sources import (
     is_id,
@@ -38,6 +46,7 @@ from tacit.environments.live_sources import (
     spec_of,
 )
 from tacit.errors import InvalidInput, NotSupported, require, require_count, require_real
+from tacit.features import Features
 from tacit.memory import available_memory, require_free
 from tacit.policies import Policy, policy_from_dict, policy_to_dict
 from tacit.support import Support
@@ -221,6 +230,7 @@ def live(
     horizon: int | None = None,
     rewards: tuple[float, float] | None = None,
     discretise: Discretiser | None = None,
+    features: Features | None = None,
     repeat: int | None = None,
     ends: bool | None = None,
     stationary: bool | None = None,
@@ -242,6 +252,9 @@ def live(
         clipped, and the share of those is reported (simulation only).
     discretise
         The public rule from observations to states; spaces of whole numbers need none.
+    features
+        Instead of a discretiser, for worlds of one decision: what observations mean as rows of features. Learners are
+        then linear ones.
     repeat
         How many steps of the environment one decision lasts; its reward is their sum.
     ends
@@ -279,6 +292,10 @@ def live(
         source, by_function = name_of(environment), True
     else:
         raise InvalidInput(f"a live world must be an id, an environment or a function, got {environment!r}")
+    if features is not None:
+        require(discretise is None, "features and a discretiser exclude each other", "both")
+        discretise, horizon = Rows(features), 1 if horizon is None else horizon
+        require(horizon == 1, "a world of features must have one decision", horizon, "use horizon=1")
     known, bounds = preset_of(source), rewards
     pair = bounds is None or (isinstance(bounds, Sequence) and not isinstance(bounds, str) and len(bounds) == 2)
     require(pair, "rewards must be the public bounds (low, high) of one decision's reward", bounds)
