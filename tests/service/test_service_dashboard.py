@@ -566,8 +566,8 @@ def test_coefficients_of_features_with_intervals(tmp_path):
     """What the releases of a study over rows say of every action and feature, and nothing before there is one."""
     space = Features(age=(18, 90), ward=["<a>", "b"])
     design = plan_study(
-        features=space, actions=("wait", "walk"), trust="central", epsilon=2.0, delta=1e-6, stages=2, target=10, least=8,
-        rewards=(0, 10), learner="lin-ts",
+        features=space, actions=("wait", "walk"), trust="central", epsilon=2.0, delta=1e-6, stages=2, target=10,
+        least=8, rewards=(0, 10), learner="lin-ts",
     )  # fmt: skip
     lived = {"states": [{"age": 40, "ward": "b"}], "actions": ["walk"], "rewards": [10]}
     Study.new(tmp_path / "new" / "study", design, seed=0)
