@@ -287,6 +287,18 @@ def require_real(
     return number
 
 
+def number_from(text: str) -> float | str:
+    """The number that a text of an option means; the text itself where it means none, for the check that follows.
+
+    >>> number_from("0.5"), number_from("half")
+    (0.5, 'half')
+    """
+    try:
+        return float(text)
+    except ValueError:
+        return text
+
+
 def require_epsilon(value: object) -> float:
     """Return the epsilon that somebody asks for, or raise.
 
