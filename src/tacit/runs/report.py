@@ -61,7 +61,7 @@ def render_report(found: Result | Comparison, *, log: LogAxes = "none", director
         curves=True,
         title=f"Run: {found.label}" if isinstance(found, Result) else f"Comparison: {found.name}",
         subtitle=_subtitle(results),
-        date=max(result.certificate.terms.date for result in results),
+        date=max((terms.date for result in results if (terms := result.certificate.terms)), default="an unknown day"),
         version=found.version,
         scale=None if isinstance(found, Result) else found.scale,
         notes=_notes(results),
