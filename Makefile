@@ -78,10 +78,11 @@ bench-peers: $(VENV)/.dev
 	.venv-peers/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --upgrade \
 		--target .venv-peers/rlberry-0.6.0 rlberry==0.6.0
 
-# The same without running the examples of the gallery, which the tests do; then every link within the site is followed.
+# The same without running the examples of the gallery, which the tests do; then every link is followed and queries searched.
 pages: $(VENV)/.dev
 	$(BIN)/python -m sphinx -E -a -W --keep-going -q -D plot_gallery=0 -b html docs docs/_build/pages
 	$(BIN)/python docs/links.py docs/_build/pages
+	$(BIN)/python docs/search.py docs/_build/pages
 
 docs: $(VENV)/.dev
 	$(BIN)/python -m sphinx -W --keep-going -q -b html docs docs/_build/html

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import tacit
+from papers.gradient_requests import gradient_request
 from papers.square_root import SquareRootFactorization
 from tacit.accounting.claims import PrivacyUnit
 from tacit.accounting.composition import epsilon_of
@@ -28,7 +29,7 @@ from tacit.noise.table import names_of
 from tacit.protocol import TOTALS
 from tacit.randomness import SimulationNoise
 from tacit.release.losses import make_adversarial
-from tacit.release.request import PrivacyRequest, gradient_request
+from tacit.release.request import PrivacyRequest
 from tacit.release.table import make_privatizer
 from tacit.released.batches import BatchQuery, PlannedBatch
 from tacit.released.counts import CountShape

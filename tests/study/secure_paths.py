@@ -21,10 +21,7 @@ from central_tools import central_claim
 from channel_tools import SMALL, bits_channel, claim_of, local_channel, request_of
 from recorded_bits import Recorded
 
-from tacit.accounting.families import Family
 from tacit.data.trajectories import FeatureUsers, LossUser, Trajectory
-from tacit.noise.continual.kary_tree import KaryTree
-from tacit.noise.continual.tree import LaplaceTree
 from tacit.protocol import TOTALS
 from tacit.randomness import SecureNoise
 from tacit.release.batch_release import BatchPlan
@@ -706,27 +703,7 @@ def shuffled_roles() -> SecurePath:
     return SecurePath("roles of the shuffle protocol", release, replay)
 
 
-def counters() -> Iterator[SecurePath]:
-    """Continual counters on the integers: the noise vectors of every step, in the order of the tree."""
-    family = (Family(name="ones", up=1, down=1, shift=1.0),)
-    for kind in (LaplaceTree, KaryTree):
-        counter = kind.calibrate(family, 1.0, 0.0, 8, discrete=True)
-
-        def release(counter=counter) -> list[list[float]]:
-            return [counter.secure_draws(k, 3, NOISE).tolist() for k in range(1, counter.releases + 1)]
-
-        def replay(bits: Recorded, counter=counter) -> list[list[list[float]]]:
-            found = []
-            for k in range(1, counter.releases + 1):
-                rows = counter.draws_at(k)
-                flat = bits.laplace(3 * rows, counter.scale)
-                found.append([[float(one) for one in flat[3 * i : 3 * i + 3]] for i in range(rows)])
-            return found
-
-        yield SecurePath(f"counter {counter.NAME}", release, replay)
-
-
 KINDS = tuple(kind for kind, made in CHANNELS.items() if made.__module__.startswith("tacit."))
 """Every kind of tacit; other tests put their fakes beside them."""
 OF_CHANNELS = [(kind, path) for kind in KINDS if kind in TWINS for path in TWINS[kind]()]
-PATHS = [path for _, path in OF_CHANNELS] + [*orders(), *counters()]
+PATHS = [path for _, path in OF_CHANNELS] + [*orders()]

@@ -41,7 +41,6 @@ import numpy as np
 from tacit.accounting.provenance import record_pass
 from tacit.audit import contract_rules, exposure, harness, noise
 from tacit.audit.count_probe import BatchProbe, CountProbe, counts_of, ordinary_users, stacked, users_at
-from tacit.audit.counters import CounterProbe, Prefixes
 from tacit.audit.probes import Probe
 from tacit.audit.release_probes import DoseProbe, LossProbe, MomentProbe, ReturnProbe, SoftmaxProbe, ValueProbe
 from tacit.errors import TacitError, UnknownName, require_count, require_real
@@ -64,7 +63,6 @@ PROBES: Final[Mapping[type, type[Probe]]] = {
     ReturnQuery: ReturnProbe,
     MomentQuery: MomentProbe,
     ValueQuery: ValueProbe,
-    Prefixes: CounterProbe,
 }
 """How privatizers are examined, by the type of query that they answer."""
 

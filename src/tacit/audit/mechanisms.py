@@ -95,7 +95,7 @@ def stream_score(counter: Any, steps: int) -> StreamScore:
 def _draws(counter: Any) -> Laplace | None:
     """The law of one fresh draw, where it is Laplace noise."""
     if isinstance(counter, LaplaceTree | KaryTree) or (isinstance(counter, AccumulatedNoise) and counter.pure):
-        return Laplace(scale=counter.scale, discrete=bool(getattr(counter, "discrete", False)))
+        return Laplace(scale=counter.scale, discrete=False)
     return None
 
 

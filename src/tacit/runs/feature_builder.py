@@ -11,6 +11,7 @@ from tacit.environments.linear_bandit import FeatureBandit
 from tacit.environments.registry import make_environment
 from tacit.errors import InvalidInput, NotSupported
 from tacit.learners.linear import FeatureRequest
+from tacit.learners.linucb_published import PUBLISHED
 from tacit.protocol import Learner, Privatizer
 from tacit.release.table import make_privatizer
 from tacit.released.moments import MomentQuery, MomentShape
@@ -46,6 +47,13 @@ class FeatureBuilder:
         """Of batches of any size, until the learner has planned them."""
         if chosen.config.batch is not None:
             raise InvalidInput(f"{chosen.name} plans the sizes of its batches itself; leave batch out")
+        wanted, calibrated = PUBLISHED.get(chosen.name), chosen.config.calibration == "paper"
+        if wanted is not None and (chosen.config.trust != wanted or not calibrated):
+            raise NotSupported(
+                f"{chosen.name} is as published: use trust '{wanted}' and calibration 'paper', or lin-ucb"
+            )
+        if wanted is None and calibrated:
+            raise NotSupported(f"no paper prints the noise of {chosen.name}: use {', '.join(PUBLISHED)}, or 'tight'")
         shape = MomentShape(features=environment.features, actions=environment.actions, shared=environment.shared)
         return make_privatizer(privacy_request(chosen, MomentQuery, shape))
 
@@ -61,11 +69,14 @@ class FeatureBuilder:
                 z=config.z,
                 noise=privatizer,
                 options=chosen.options,
+                gaussian=config.trust in ("none", "central"),
                 contexts=declared_rows(environment) if config.trust == "local" else None,
             )
         )
 
     def fitted(self, privatizer: Any, learner: Any) -> Privatizer[Any, Any, Any]:
         """The noise of exactly the planned batches."""
-        found: Privatizer[Any, Any, Any] = privatizer.planned(learner.batches, learner.following)
+        found: Privatizer[Any, Any, Any] = privatizer
+        if learner.name not in PUBLISHED:
+            found = privatizer.planned(learner.batches, learner.following)
         return found

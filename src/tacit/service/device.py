@@ -181,7 +181,7 @@ class RemoteDevice:
         """The policy of this person in this stage."""
         return self.core.policy
 
-    def act(self, step: int, state: int | str) -> str:
+    def act(self, step: int, state: int | str | Mapping[str, Any]) -> str:
         """The action to take at a step (from 0) in a state, by name or number."""
         return self.core.act(step, state)
 

@@ -183,7 +183,8 @@ class FeatureLearned:
         asked = self.request
         named = {"features": asked.features, "actions": asked.actions, "reward": asked.reward}
         linear = LinearPolicy(coefficients, actions=len(asked.actions))
-        return FeaturePolicy(**named, fallback=asked.fallback, policy=linear)  # type: ignore[arg-type]
+        resort = None if asked.fallback is None else tuple(float(name == asked.fallback) for name in asked.actions)
+        return FeaturePolicy(**named, fallback=resort, policy=linear)  # type: ignore[arg-type]
 
     @property
     def coefficients(self) -> Floats:
