@@ -124,7 +124,10 @@ def misspecified() -> Iterator[Cell]:
         for d, A in ((5, 4), (10, 4)):
             for learner in ("auto", "table"):
                 yield Cell(features=d, actions=A, episodes=20_000, trust="central", model=model, learner=learner)
-    for d, A in ((6, 4), (11, 4)):
+    for d in (5, 10):  # with four actions, two of each kind, differences of linear scores can tell signs apart
+        for learner in ("auto", "table"):
+            yield Cell(features=d, actions=2, episodes=20_000, trust="central", model="xor", learner=learner)
+    for d, A in ((6, 2), (11, 2), (6, 4), (11, 4)):
         yield Cell(features=d, actions=A, episodes=20_000, trust="central", model="xor-product")
 
 

@@ -189,9 +189,11 @@ class Features:
         """
         raw, _ = self._raw(rows)
         raw /= self.norm
-        # x <- x / max(1, |x|)
-        length = np.sqrt(np.einsum("ij,ij->i", raw, raw))
-        raw /= np.maximum(1.0, length * (1.0 + 1e-15))[:, np.newaxis]
+        # x <- x / max(1, |x|), squares one after the other: the same in every language
+        square = np.zeros(len(raw))
+        for column in raw.T:
+            square += column * column
+        raw /= np.maximum(1.0, np.sqrt(square) * (1.0 + 1e-15))[:, np.newaxis]
         return raw
 
     def uniform_rows(self, count: int, seed: int = 0) -> Floats:

@@ -114,8 +114,8 @@ def test_what_the_curator_must_state(study, capsys, change, message):
 
 
 def test_a_simulation_is_no_deployment(tmp_path, capsys):
-    words = ["run", "--environment", "riverswim", "--learner", "psrl", "--episodes", "8", "--trust", "local", "--epsilon",
-             "1", "--delta", "0", "--workers", "1", "--out", str(tmp_path / "run")]  # fmt: skip
+    words = ["run", "--environment", "riverswim", "--learner", "psrl", "--episodes", "8", "--trust", "local",
+             "--epsilon", "1", "--delta", "0", "--workers", "1", "--out", str(tmp_path / "run")]  # fmt: skip
     assert main(words) == 0
     assert main(["certificate", "export", str(tmp_path / "run"), "--format", "registry", *CURATOR]) == 2
     assert "got a simulation" in capsys.readouterr().err
