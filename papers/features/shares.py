@@ -8,6 +8,7 @@ tails; its interval is a bootstrap over worlds. A file of results holds what is 
 
     bars           the sizes that were set before anything was built, epsilon 1
     frontier       shares against epsilon for d = 5, 10, 20, beside tables of bins
+    published      LinUCB with the noise and the widths of three papers, beside ours
     misspecified   worlds that are not linear; xor, and xor with a declared product
 
 Tables of bins are what could be had without features: `bucb` on a bandit whose states are the cells of 1 to 3 features
@@ -33,6 +34,7 @@ from tacit.arrays import Floats
 from tacit.environments.linear_bandit import FeatureBandit
 from tacit.environments.registry import make_environment
 from tacit.environments.tabular import TabularMDP
+from tacit.learners.linucb_published import PUBLISHED
 from tacit.policies import LinearPolicy
 from tacit.runs.assemble import assemble
 from tacit.runs.config import RunConfig
@@ -76,6 +78,7 @@ class Cell:
             episodes=self.episodes,
             seeds=(seed,),
             checkpoints=2,
+            calibration="paper" if self.learner in PUBLISHED else "tight",
             **private,  # type: ignore[arg-type]
         )
 
@@ -121,11 +124,22 @@ def misspecified() -> Iterator[Cell]:
         for d, A in ((5, 4), (10, 4)):
             for learner in ("auto", "table"):
                 yield Cell(features=d, actions=A, episodes=20_000, trust="central", model=model, learner=learner)
-    for d, A in ((6, 4), (11, 4)):
+    for d in (5, 10):  # with four actions, two of each kind, differences of linear scores can tell signs apart
+        for learner in ("auto", "table"):
+            yield Cell(features=d, actions=2, episodes=20_000, trust="central", model="xor", learner=learner)
+    for d, A in ((6, 2), (11, 2), (6, 4), (11, 4)):
         yield Cell(features=d, actions=A, episodes=20_000, trust="central", model="xor-product")
 
 
-GROUPS: Final = {"bars": bars, "frontier": frontier, "misspecified": misspecified}
+def published() -> Iterator[Cell]:
+    """LinUCB as papers print it, beside ours at the same claim."""
+    for shared in (False, True):
+        for learner, trust in PUBLISHED.items():
+            for name in (learner, "auto"):
+                yield Cell(features=5, actions=4, episodes=20_000, trust=trust, shared=shared, learner=name)
+
+
+GROUPS: Final = {"bars": bars, "frontier": frontier, "misspecified": misspecified, "published": published}
 
 
 def run_cell(cell: Cell, seeds: Sequence[int]) -> dict[str, Any]:
@@ -245,9 +259,11 @@ def run_group(group: str, seeds: Sequence[int], path: Path) -> None:
             sys.stderr.write(f"{cell.world(0)} {cell.trust} {cell.epsilon} K={cell.episodes}: {told}\n")
         written = [rows[name] for name in (json.dumps(asdict(c), sort_keys=True) for c in cells) if name in rows]
         command = f"python -m papers.features.shares {group} --seeds {len(seeds)}"
-        content = {"command": command, "delta": DELTA, "planned cells": len(cells), "rows": written}
+        content: dict[str, Any] = {"command": command, "delta": DELTA, "planned cells": len(cells), "rows": written}
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
+        lines = ",\n".join(json.dumps(row) for row in content.pop("rows"))  # a line per cell
+        head = json.dumps(content, indent=1).removesuffix("\n}")
+        path.write_text(f'{head},\n "rows": [\n{lines}\n]\n}}\n', encoding="utf-8")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -46,6 +46,7 @@ def _learn(
     stationary: Annotated[
         bool, typer.Option("--stationary", help="Declare that nothing depends on the step: steps are pooled.")
     ] = False,
+    learner: Annotated[str, typer.Option(help="pessimism, dp-apvi or dp-vapvi.")] = "pessimism",
     compare: Annotated[
         float, typer.Option(help="The share of people who compare the policy with the log's rule, by lot.")
     ] = 0.0,
@@ -132,6 +133,7 @@ def _learn(
         z=DEFAULT_Z,
         fallback=fallback,
         stationary=stationary,
+        learner=learner,
         progress=_progress(),
     )
     noise = SecureNoise()

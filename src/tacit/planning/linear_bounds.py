@@ -2,9 +2,10 @@
 
 In every slot r − 1/2 = ⟨x, θ⟩ + η with |θ| ≤ 1/2 and |r − 1/2| ≤ 1/2. Of the sums over all batches so far are known
 
-    Ĝ = Σ x xᵀ + E,   v̂ = Σ x (r − 1/2) + e      E, e sub-Gaussian with the stated variances (Lemma N3: whole numbers)
+    Ĝ = Σ x xᵀ + E,   v̂ = Σ x (r − 1/2) + e      E, e sub-Gaussian with the stated variances
 
-With ‖E‖ ≤ ρ, λ = ρ + λ₀ and V = Ĝ + λI, both λ₀I + Σ x xᵀ and M = E + λI are at most V, and M at most (2ρ + λ₀) I. So
+Whole numbers: Lemma N3 (discrete twins). With ‖E‖ ≤ ρ, λ = ρ + λ₀ and V = Ĝ + λI, both λ₀I + Σ x xᵀ and
+M = E + λI are at most V, and M at most (2ρ + λ₀) I. So
 
     V(θ̂ − θ) = Σ x η + e − Mθ    for θ̂ = V⁻¹ v̂
     ‖θ̂ − θ‖_V ≤ √(ln det(V/λ₀) + 2 ln(1/p))/2 + |e|/√min eig V + √(2ρ + λ₀)/2 + b

@@ -31,7 +31,7 @@ from tacit.randomness import SimulationNoise
 from tacit.release.contract import Release, ReleasePlan, StageSize
 from tacit.release.counts_contract import require_answer
 from tacit.release.returns import ReturnRelease
-from tacit.release.shuffle_release import ShuffleRelease
+from tacit.release.shuffle.labels import LabelRelease
 from tacit.release.stage import reports_of, stage_epsilon
 from tacit.released.batches import BatchQuery, BatchReport, PlannedBatch
 from tacit.released.moments import MomentQuery
@@ -119,9 +119,9 @@ class Staged:
         if self.batches is not None:
             share: float = _said(self.basis, "honest")
             return share
-        shuffled = [channel for channel in self.channels if isinstance(channel, ShuffleRelease)]
+        shuffled: list[Any] = [channel for channel in self.channels if isinstance(channel, LabelRelease)]
         require(len(shuffled) > 0, "only shuffled stages count on the noise of devices", self.name)
-        return min(channel.honest / channel.least for channel in shuffled)
+        return float(min(channel.honest / channel.least for channel in shuffled))
 
     @property
     def users_per_batch(self) -> int | None:

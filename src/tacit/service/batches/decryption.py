@@ -5,7 +5,7 @@
 
 O1  Believed is what the manifest says: digest, number and size of messages. Another file is refused as a whole, and so
     is one with a message twice (`tacit.service.batches.decryption`); then nothing was counted and nothing is left.
-O2  The histogram is the same bytes on every engine, and the one that `ShuffleRelease.release` makes of the unsealed
+O2  The histogram is the same bytes on every engine, and the one that `LabelRelease.release` makes of the unsealed
     bodies: labels are counted, dummies and foreign messages are not.
 O3  Memory is bounded: pieces of `chunk` bytes, a few per worker, and `memory` for copies and permutations.
 
@@ -299,7 +299,7 @@ def _task(
         stage=stage,
         size=size,
         labels=shuffled.labels.str,
-        counters=shuffled.spec.num_counters,
+        counters=shuffled.num_counters,
     )
 
 

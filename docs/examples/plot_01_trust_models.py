@@ -1,8 +1,8 @@
 """
-Choose a trust model
+Compare trust models
 ====================
 
-The same world, the same epsilon, four answers to "whom do you trust?".
+Run the same environment and epsilon without privacy and under central, shuffle and local trust.
 """
 
 import matplotlib.pyplot as plt
@@ -10,7 +10,7 @@ import matplotlib.pyplot as plt
 import tacit
 
 # %%
-# Central and shuffle promise (1, 1e-6); local promises pure epsilon 1 to people who trust nobody.
+# Central and shuffle trust get (1, 1e-6)-privacy, local trust gets pure epsilon 1.
 trusts = {"none": {}, "central": {"delta": 1e-6}, "shuffle": {"delta": 1e-6}, "local": {"delta": 0.0}}
 shares = {}
 for trust, claim in trusts.items():
@@ -21,9 +21,9 @@ for trust, claim in trusts.items():
     print(f"{trust:8s} {found.config.learner:40s} {shares[trust]:.3f}")
 
 # %%
-# With 20,000 people a curator and a shuffler cost little; without anybody to trust there is not much to learn yet.
+# With 20,000 users central and shuffle trust cost little, local trust costs more.
 assert shares["none"] < shares["shuffle"] < shares["local"]
-figure, axes = plt.subplots(figsize=(6, 3), layout="constrained")
-axes.barh(list(shares), list(shares.values()), color="tab:blue")
-axes.axvline(1.0, color="grey", linestyle="--")
+figure, axes = plt.subplots(layout="constrained")
+axes.barh(list(shares), list(shares.values()), color="C0")
+axes.axvline(1.0, color="C7", linestyle="--")
 axes.set(xlabel="regret as a share of the uniform policy's (simulation only)", title="epsilon 1, 20,000 people")

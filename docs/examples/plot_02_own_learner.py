@@ -1,8 +1,8 @@
 """
-A learner of your own
-=====================
+Write a learner: explore-then-commit
+====================================
 
-A learner sees released statistics and nothing else, so it runs under every trust model that answers its query.
+A learner sees released statistics only, so it runs under every trust model that answers its query.
 """
 
 import matplotlib.pyplot as plt
@@ -19,7 +19,7 @@ from tacit.released.counts import CountShape
 
 
 class ExploreThenCommit(PlanningLearner):
-    """Everybody explores in the first batch; afterwards everybody gets the best policy of the estimated model."""
+    """Explore in the first batch, then follow the best policy of the estimated model."""
 
     asks = Totals
 
@@ -47,7 +47,7 @@ class ExploreThenCommit(PlanningLearner):
 
 
 # %%
-# How many should explore? Too few drown in noise, too many pay for the others.
+# How many users should explore? Too few give noisy counts, too many lose reward.
 mdp = tacit.make_environment("riverswim")
 shape = CountShape(horizon=6, num_states=4, num_actions=2, staged=True)
 sizes, regrets = (500, 1000, 2000, 4000, 8000), []
@@ -63,7 +63,7 @@ for explorers in sizes:
 
 # %%
 assert min(regrets) < 1.0
-figure, axes = plt.subplots(figsize=(6, 3), layout="constrained")
+figure, axes = plt.subplots(layout="constrained")
 axes.plot(sizes, regrets, marker="o")
 axes.set(
     xscale="log",

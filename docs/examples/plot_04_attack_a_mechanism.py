@@ -1,8 +1,8 @@
 """
-Attack a mechanism
-==================
+Privacy audit: attack a mechanism
+=================================
 
-What a certificate forbids can be tried: guess from many releases which of two worlds they came from.
+Estimate a lower bound on epsilon from many releases of two neighboring inputs.
 """
 
 import matplotlib.pyplot as plt
@@ -25,9 +25,9 @@ assert honest.verdict == "holds"
 assert bug.verdict == "CERTIFICATE REFUTED"
 
 # %%
-# What the attacker can prove, beside what is certified.
-figure, axes = plt.subplots(figsize=(6, 2.6), layout="constrained")
-axes.barh(["honest", "half the noise"], [honest.by_curve, bug.by_curve], color=["tab:blue", "tab:red"])
-axes.axvline(honest.certified, color="grey", linestyle="--", label="certified")
+# The attacked epsilon is a lower bound, the certified epsilon an upper bound.
+figure, axes = plt.subplots(layout="constrained")
+axes.barh(["honest", "half the noise"], [honest.by_curve, bug.by_curve], color=["C0", "C1"])
+axes.axvline(honest.certified, color="C7", linestyle="--", label="certified")
 axes.set(xlabel="epsilon that is proved with confidence 0.99")
 axes.legend()

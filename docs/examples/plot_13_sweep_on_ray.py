@@ -1,9 +1,8 @@
 """
-A sweep on Ray
-==============
+Parallel sweep on Ray
+=====================
 
-Three epsilons and two numbers of people, swept by the workers of a Ray cluster: whoever works on a seed, its rows are
-the same.
+Run three epsilons and two numbers of users on a Ray cluster. The rows equal those of a local run bit for bit.
 """
 
 import tempfile
@@ -45,7 +44,7 @@ for people in PEOPLE:
     assert shares[f"{people} people, epsilon 3.0"] < shares[f"{people} people, epsilon 0.3"]
 
 # %%
-figure, axes = plt.subplots(figsize=(6, 3), layout="constrained")
+figure, axes = plt.subplots(layout="constrained")
 for people in PEOPLE:
     line = [shares[f"{people} people, epsilon {epsilon}"] for epsilon in EPSILONS]
     axes.plot(EPSILONS, line, "o-", label=f"{people:,} people")
