@@ -52,7 +52,7 @@ def run() -> list[dict[str, object]]:
 
 
 def stage_channel(trust: str, devices: int, learner: str | None = None) -> Any:
-    """The channel of the last stage of a study with so many people per stage; of counts, unless it is said otherwise."""
+    """The channel of the last stage of a study with so many people per stage; of counts by default."""
     design = plan_study(
         states=("a", "b", "c", "d"),
         actions=("x", "y"),

@@ -194,7 +194,7 @@ def test_a_key_opens_from_pending_to_the_end_of_its_grace(tmp_path, signer):
 
 def test_a_rotation_that_stops_anywhere_leaves_one_active_key(tmp_path, monkeypatch, signer):
     ring = Keyring.new(tmp_path / "ring", party="learner", study=STUDY)
-    real, steps = rings._fsync, []
+    real, steps = rings.sync_directory, []
     for stop in range(4):
         before = (ring.serial, ring.states())
         passed = iter(range(100))
