@@ -68,12 +68,12 @@ REFUSED = {
         "states",
     ),
     "another calibration": ("local", {"calibration": "loose"}, InvalidInput, "'tight' or 'paper'"),
-    "an epsilon without protection": ("none", {}, InvalidInput, "makes no sense"),
+    "an epsilon without protection": ("none", {}, InvalidInput, "requires a trust model"),
     "a mechanism without protection": (
         "none",
         {"epsilon": None, "delta": None, "mechanism": "oue"},
         InvalidInput,
-        "makes no sense",
+        "requires a trust model",
     ),
     "a slot that nobody printed": ("local", {"mechanism": "oue", "calibration": "paper"}, NotSupported, "tight"),
     "a tree that nobody printed": (

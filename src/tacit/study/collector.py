@@ -366,7 +366,7 @@ class Collector:
                 "SELECT bundle FROM question WHERE stage = ? AND number = ?", (stage, question)
             ).fetchone()
             if there is not None:
-                require(there[0] == bundle, "a stage has one bundle for everybody", "another one")
+                require(there[0] == bundle, "a stage must have one bundle for all devices", "another one")
                 return int(stage)
             asked.require_keys(self.layers)  # one set for everybody: which key opens a message tells nothing
             require_seen(connection, asked.head)
@@ -639,7 +639,7 @@ class Collector:
 
     def _require_enough(self, channel: Release, n: int) -> None:
         """Refuse a stage whose noise would be below the certified one (C3)."""
-        hint = "end it with 'void': nothing is released, and whoever did not pay may report again"
+        hint = "end it with 'void': nothing is released, and persons who were not charged may report again"
         require(n >= channel.least, f"a stage must have at least {channel.least} reports", n, hint)
 
     def _scrub(self, connection: Connection, stage: int) -> None:

@@ -340,6 +340,8 @@ def evaluate(
         Of the intervals.
     noise
         Secure unless a simulation says otherwise; the certificate says which it was.
+    progress
+        Called with the share that is done.
 
     Returns
     -------
