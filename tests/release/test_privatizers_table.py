@@ -23,8 +23,8 @@ from tacit.released.counts import CountShape
 from tacit.released.gradients import DoseQuery, GradientShape, SoftmaxQuery
 from tacit.released.losses import LayeredShape, LossQuery
 from tacit.released.moments import MomentQuery, MomentShape
-from tacit.released.weighted_returns import WeightQuery, WeightShape
 from tacit.released.returns import ReturnQuery
+from tacit.released.weighted_returns import WeightQuery, WeightShape
 
 SHAPE = CountShape(horizon=2, num_states=2, num_actions=2, staged=True)
 
@@ -69,12 +69,12 @@ REFUSED = {
         "states",
     ),
     "another calibration": ("local", {"calibration": "loose"}, InvalidInput, "'tight' or 'paper'"),
-    "an epsilon without protection": ("none", {}, InvalidInput, "makes no sense"),
+    "an epsilon without protection": ("none", {}, InvalidInput, "requires a trust model"),
     "a mechanism without protection": (
         "none",
         {"epsilon": None, "delta": None, "mechanism": "oue"},
         InvalidInput,
-        "makes no sense",
+        "requires a trust model",
     ),
     "a slot that nobody printed": ("local", {"mechanism": "oue", "calibration": "paper"}, NotSupported, "tight"),
     "a tree that nobody printed": (

@@ -367,6 +367,8 @@ def evaluate(
         (`device_message`, `collected`); with a log at hand, all devices are played here. Local trust has delta 0.
     noise
         Secure unless a simulation says otherwise; the certificate says which it was.
+    progress
+        Called with the share that is done.
 
     Returns
     -------
