@@ -236,6 +236,7 @@ def _evaluate(
     min_propensity: Annotated[float | None, typer.Option(help="The least propensity that a row may have.")] = None,
     weight_cap: Annotated[float | None, typer.Option(help="The greatest weight; larger ones are cut.")] = None,
     confidence: Annotated[float, typer.Option(help="Of the intervals.")] = 0.95,
+    trust: Annotated[str, typer.Option(help="central; shuffle and local play every person's device.")] = "central",
     against_log: Annotated[bool, typer.Option(help="Compare with the log's own policy.")] = True,
     out: Annotated[Path | None, typer.Option(help="A new .json file for values, certificate and release.")] = None,
     key: Annotated[Path | None, typer.Option(help="The private key that signs it.")] = None,
@@ -272,6 +273,7 @@ def _evaluate(
         estimator=cast("Any", estimator),
         against_log=against_log,
         confidence=confidence,
+        trust=cast("Any", trust),
         progress=_progress(),
     )
     written = None if out is None else save_evaluation(found, out, key=key)
