@@ -285,6 +285,18 @@ def require_real(
     return number
 
 
+def number_of(text: str) -> float | str:
+    """The number that a text writes, for `require_real`; any other text as it is, to be refused there.
+
+    >>> number_of("0.5"), number_of("half")
+    (0.5, 'half')
+    """
+    try:
+        return float(text)
+    except ValueError:
+        return text
+
+
 def require_epsilon(value: object) -> float:
     """Return the epsilon that somebody asks for, or raise.
 
