@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 unexport PYTHONDONTWRITEBYTECODE
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: help install install-dev demo test pytest pages browser test-slow goldens lint bench bench-peers chaos docs clean
+.PHONY: help install install-dev demo test pytest pages browser test-slow goldens lint bench bench-compare bench-peers chaos docs clean
 .DEFAULT_GOAL := help
 
 help:
@@ -16,6 +16,7 @@ help:
 	@echo "make goldens      compare every golden row; BASE=<commit>: with what that commit makes here; ROWS=part"
 	@echo "make lint         ruff and mypy --strict only"
 	@echo "make bench        speed ratios, printed and written to benchmarks/results"
+	@echo "make bench-compare BASE=<commit>: not slower than that commit, measured in alternation"
 	@echo "make chaos        faults and loads against the services, on loopback, written to chaos/results"
 	@echo "make bench-peers  the environment of the peers that 'make bench' then measures too"
 	@echo "make docs         build the documentation with warnings as errors"
@@ -67,6 +68,10 @@ lint: $(VENV)/.dev
 
 bench: $(VENV)/.dev
 	$(BIN)/python -m benchmarks
+
+# Against another version, in alternation: make bench-compare BASE=<commit>; fails where it is 5% slower.
+bench-compare: $(VENV)/.dev
+	$(BIN)/python -m benchmarks.compare --base $(BASE)
 
 # Real processes on loopback, killed, restored, replayed and flooded; bounded in number and time.
 chaos: $(VENV)/.dev

@@ -47,5 +47,5 @@ html_theme = "furo"
 html_title = "tacit"
 html_static_path = ["static"]
 html_js_files = ["reading.js"]
-html_search_scorer = "static/scorer.js"
+html_search_scorer = str(Path(__file__).parent / "static" / "scorer.js")
 html_css_files = ["reading.css"]

@@ -216,9 +216,89 @@ def test_every_reader_has_a_way_in_and_the_officer_ends_with_a_signature():
     kinds = ["Tutorials", "How-to guides", "Reference", "Explanation", "Research"]
     assert re.findall(r"^:caption: (.*)$", index, flags=re.MULTILINE) == kinds
     officer = (ROOT / "docs" / "officer.md").read_text("utf-8")
-    assert officer.rindex("## ") == officer.index("## 5. Sign it")
+    assert officer.rindex("\n## ") == officer.index("\n## 6. Sign it")
     *_, last = (code for language, code, _ in blocks(officer) if language == "console")
-    assert [line.split()[2:4] for line in last.splitlines()][1:] == [["keys", "sign"], ["verify", "river"]]
+    done = [line.split()[2:4] for line in last.splitlines()][1:]
+    assert done == [["keys", "sign"], ["verify", "clinic"], ["certificate", "export"]]
+    assert "tacit study new clinic" in officer, "what is signed is a study"
+    # Every point of the checklists names a command that exists.
+    shown = re.findall(r"\| `tacit ([^`]+)` \|$", officer, flags=re.MULTILINE)
+    rows = re.findall(r"^\| (?!---|layer|hazard|consideration|question).*\|$", officer, flags=re.MULTILINE)
+    assert len(shown) >= 26
+    assert len(rows) - len(shown) == 8, "all but the questions of part 1"
+    ran = [
+        command
+        for _, code, _ in blocks(officer)
+        for command in re.findall(r"^\$ tacit (.*)$", code, flags=re.MULTILINE)
+    ]
+    assert {command for command in shown if not command.endswith("--help")} <= set(ran)
+
+
+def test_the_help_that_the_officer_is_sent_to_exists(capsys):
+    officer = (ROOT / "docs" / "officer.md").read_text("utf-8")
+    for command in sorted(set(re.findall(r"`tacit ([^`]+ --help)`", officer))):
+        assert main(command.split()) == 0, command
+    capsys.readouterr()
+
+
+def mechanisms_of_security() -> dict[tuple[str, str], bool]:
+    """(trust, mechanism) -> whether SECURITY.md says that it is released with secure noise."""
+    page = (ROOT / "SECURITY.md").read_text("utf-8")
+    part = page.partition("## What is released with secure noise today")[2].partition("\n## ")[0]
+    found = {}
+    for trust, secure, other in re.findall(r"^\| `(\w+)` \| (.*?) \| ?(.*?) ?\|$", part, flags=re.MULTILINE):
+        found |= {(trust, name): True for name in re.findall("`([^`]+)`", secure)}
+        found |= {(trust, name): False for name in re.findall("`([^`]+)`", other)}
+    return found
+
+
+def test_security_says_what_is_released_with_secure_noise():
+    from tacit.cli.listing import KINDS
+    from tacit.errors import TacitError
+    from tacit.study.design import plan_study
+
+    known = {(str(row["trust"]), str(row["name"])): row["pure"] for row in KINDS["mechanisms"]()}
+    stated = mechanisms_of_security()
+    assert stated.keys() == known.keys()
+    for (trust, name), secure in stated.items():
+        delta = 0.0 if trust == "local" and known[trust, name] else 1e-6
+        asked = {"states": 2, "actions": 2, "horizon": 1, "epsilon": 1.0, "delta": delta, "stages": 1, "target": 500}
+        try:
+            made = plan_study(**asked, trust=trust, mechanism=name).parts().certificate.release
+        except TacitError:
+            made = False
+        assert made == secure, (trust, name)
+
+
+def test_security_names_the_parties_that_there_are():
+    from tacit.cli.app import command
+
+    page = (ROOT / "SECURITY.md").read_text("utf-8")
+    serve = set(command().commands["serve"].commands)
+    named = set(re.findall(r"^\| `tacit serve (\w+)`", page, flags=re.MULTILINE))
+    assert named == {"shuffler", "learner", "issuer", "mixer"}
+    assert named <= serve
+    for words in set(re.findall(r"`tacit ([a-z]+(?: [a-z]+)?)[^`]*`", page)):
+        found = command()
+        for word in words.split():
+            found = getattr(found, "commands", {}).get(word, found)
+        assert found is not command(), words
+
+
+def test_planted_bugs_are_counted_once():
+    """The page of the audit, its figure and its table say one number, and the README another one nowhere."""
+    import csv
+
+    page = (ROOT / "docs" / "audit.md").read_text("utf-8")
+    counted = set(re.findall(r"(\d+) of (\d+) (?:planted bugs|mutants)", page))
+    assert len(counted) == 1
+    caught, planted = counted.pop()
+    with (ROOT / "docs" / "tables" / "audit-mutants.csv").open(encoding="utf-8") as file:
+        assert int(planted) == len(list(csv.DictReader(file)))
+    assert caught == planted
+    for other in PAGES:
+        for number in re.findall(r"(\d+) (?:planted|seeded) bugs", other.read_text("utf-8")):
+            assert number == planted, name(other)
 
 
 def test_the_glossary_is_sorted_and_has_the_words_of_the_fields():

@@ -19,10 +19,10 @@ GUIDES = [
 ]  # fmt: skip
 WORDS_OF_A_SENTENCE = 35
 WORDS_OF_A_PAGE = 2500
-LARGER = {"papers/index": 4400, "papers/garcelon2021local": 5000, "papers/he2025policy": 2950, "guarantees": 2600,
+LARGER = {"papers/garcelon2021local": 5000, "papers/he2025policy": 2950, "guarantees": 2600,
           "papers/bai2024adversarial": 2850}  # fmt: skip
 """Research pages that are still longer, with what they have today: they may only shrink."""
-WORDS_IN_ALL = 79_000
+WORDS_IN_ALL = 78_000
 VAGUE = re.compile(r"\b(whoever|nobody|somebody|everybody)\b", re.IGNORECASE)
 VAGUE_IN_ALL = 40
 SAYS_NOTHING = {
@@ -161,6 +161,15 @@ def test_every_heading_has_a_word_to_search_for():
             if not words:
                 empty.append((name(page), heading))
     assert empty == []
+
+
+@pytest.mark.parametrize("guide", GUIDES)
+def test_guides_link_the_first_use_of_a_term_to_the_glossary(guide):
+    text = (DOCS / f"{guide}.md").read_text("utf-8")
+    if guide != "index":
+        for term in ("certificate", "dummy report", "privacy unit", "privatizer", "trust model"):
+            if re.search(rf"\b{term}\b", prose(text)):
+                assert re.search(rf"\{{term\}}`{term}[ `]", text), term
 
 
 def test_the_linter_finds_what_it_is_for():

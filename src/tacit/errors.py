@@ -76,6 +76,8 @@ MAX_EPSILON: Final = 1e4
 class TacitError(Exception):
     """Base of every error that tacit raises on purpose.
 
+    Examples
+    --------
     >>> try:
     ...     require(2 < 1, "a lower bound must be below the upper one", (2, 1))
     ... except TacitError as error:
@@ -285,10 +287,10 @@ def require_real(
     return number
 
 
-def number_of(text: str) -> float | str:
-    """The number that a text writes, for `require_real`; any other text as it is, to be refused there.
+def number_from(text: str) -> float | str:
+    """The number that a text of an option means; the text itself where it means none, for the check that follows.
 
-    >>> number_of("0.5"), number_of("half")
+    >>> number_from("0.5"), number_from("half")
     (0.5, 'half')
     """
     try:

@@ -414,7 +414,7 @@ def test_what_was_probably_meant(capsys, words, meant):
     [
         ('name = "second"\nlearner = "ucb"', "run 2 ('second') of runs.toml: unknown learner 'ucb'"),
         ('name = "second"\nlearner = "ucbvi"\nepisodes = -1', "run 2 ('second') of runs.toml: episodes must be"),
-        ('learner = "ucbvi"\nepsilon = 1', "run 'ucbvi' on riverswim: epsilon makes no sense"),
+        ('learner = "ucbvi"\nepsilon = 1', "run 'ucbvi' on riverswim: epsilon requires a trust model"),
         ('learnr = "ucbvi"', "run 2 of runs.toml: unknown entry of [[run]] 'learnr'"),
     ],
 )

@@ -188,7 +188,7 @@ def two_bundles(w: World) -> bool:
     return [w.collector.add(w.report(i, data), f"{i}") for i, data in enumerate((w.planned, other))] == ["counted"] * 2
 
 
-ONE = "a stage has one bundle for everybody"
+ONE = "a stage must have one bundle for all devices"
 PINNED = "must be signed by the pinned key"
 # fmt: off
 LEARNER = (

@@ -66,6 +66,27 @@ class LiveWorld:
 
     Built by `live`, which fills in what is known about an id and checks the whole against the environment's spaces.
 
+    Attributes
+    ----------
+    source, made_by_function, options
+        The id or function that makes the environment, and with which options.
+    horizon, repeat
+        Decisions of an episode, and steps of the environment per decision.
+    discretiser
+        The public rule from observations to states.
+    low, high
+        Public bounds of the reward of a decision.
+    num_actions, first_action
+        The number of actions, and the environment's number of the first one.
+    ends, stationary, support, rounded
+        Public declarations about ends, steps, possible moves and rounding.
+    evaluation, vector
+        Fresh episodes that measure a policy; whether environments are stepped together.
+    policies, baseline
+        Named policies of the world, and the one in use.
+
+    Examples
+    --------
     >>> import tacit
     >>> world = tacit.live("Blackjack-v1")
     >>> isinstance(world, LiveWorld), world.horizon, world.num_actions
@@ -273,6 +294,16 @@ def live(
         a decision earns something where its reward can be above the lower bound. A run uses it where it is told to.
 
     Horizon, bounds, discretiser, repeat and declaration of the ids in `tacit list environments` are known.
+
+    Returns
+    -------
+    LiveWorld
+        The public description of the world, checked against the environment's spaces.
+
+    Raises
+    ------
+    InvalidInput
+        If a value breaks a stated rule; the message names it.
 
     Examples
     --------

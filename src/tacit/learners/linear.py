@@ -137,6 +137,10 @@ class LinearBatches(PlanningLearner[Any, MomentQuery]):
     def _posterior(self, belief: Any) -> LinearPosterior:
         raise NotImplementedError
 
+    def posterior(self, belief: Any) -> LinearPosterior:
+        """What is known of the parameters, with the noise of the releases in it."""
+        return self._posterior(belief)
+
     def _planned(self, belief: Any, policy: LinearPolicy) -> Any:
         """The belief, once it is known what the batch follows."""
         return belief

@@ -344,6 +344,13 @@ class LearnerInfo:
 def list_learners() -> tuple[LearnerInfo, ...]:
     """The named learners, as `tacit list learners` shows them.
 
+    Returns
+    -------
+    tuple of LearnerInfo
+        Name, summary, query and options of each.
+
+    Examples
+    --------
     >>> [found.options["bonus"] for found in list_learners() if found.name == "ucbvi"]
     [('hoeffding', 'bernstein')]
     """

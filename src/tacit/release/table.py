@@ -216,11 +216,11 @@ def _sized(request: PrivacyRequest) -> CountShape:
 
 def _open(request: PrivacyRequest) -> PrivacyClaim:
     """The claim of whoever protects nobody: nothing may be asked of it."""
-    require(request.unit.one, "reports per person make no sense with trust 'none', which protects nobody", request.unit)
+    require(request.unit.one, "reports_per_person requires a trust model other than 'none'", request.unit)
     for option in ("epsilon", "delta", "mechanism"):
         require(
             getattr(request, option) is None,
-            f"{option} makes no sense with trust 'none', which protects nobody",
+            f"{option} requires a trust model other than 'none'",
             getattr(request, option),
             "choose trust central, shuffle or local, or leave it out",
         )

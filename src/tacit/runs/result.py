@@ -146,6 +146,31 @@ class Spread:
 class Result:
     """The regret of every seed at every checkpoint (simulation only), its configuration, claim and certificate.
 
+    Attributes
+    ----------
+    config, resolved
+        The configuration, and what was looked up and computed for it.
+    seeds, episodes
+        Seeds, and the numbers of episodes at the checkpoints.
+    regret
+        Regret[seed, checkpoint]; simulation only.
+    seconds, policy_changes
+        Per seed.
+    claim, certificate
+        What was promised, and what the accountant finds.
+    batches, objectives, losses, arms, intervals
+        Releases, objectives, adversarial losses, arms and intervals of the optimal value, where a learner has them.
+    policies
+        The last policy of every seed; `policy` is the first.
+    returns
+        Returns of worlds without a table.
+    experiment, label, version, command
+        Where it belongs, and how it is made again.
+    world, doubt
+        The description of a world without a table; a doubt about a declaration.
+
+    Examples
+    --------
     >>> import tacit
     >>> found = tacit.run(environment="riverswim", learner="psrl", episodes=20, seeds=2, workers=1)
     >>> found.regret.shape == (2, len(found.episodes)), found.policy.actions.shape, found.certificate.claim.trust

@@ -268,7 +268,7 @@ class Device:
         seen = self.kept.stage
         require(found["stage"] >= seen, f"a stage must not be below stage {seen}, which was seen", found["stage"])
         same = found["stage"] > seen or found.digest == self.kept.digest
-        require(same, "a stage has one bundle for everybody", "another one")
+        require(same, "a stage must have one bundle for all devices", "another one")
         # Bundles of later questions are not for devices, so only a stage of one question is followed by its successor.
         follows = self.bundle["questions"] == 1 and found["stage"] == seen + 1
         chained = not follows or found["previous"] == self.kept.digest

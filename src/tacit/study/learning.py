@@ -298,13 +298,44 @@ def learn(
 ) -> Learned:
     """Learn a policy from a log with one release; every call is a release of its own and costs anew.
 
-    `behaviour` declares how the actions of the log were chosen: "known", by a rule that looked at step and state only;
-    "unknown" is refused. `stationary` declares that transitions and rewards do not depend on the step. `learner` is
-    "pessimism", or "dp-apvi" or "dp-vapvi" with the noise that their paper prints (`tacit.planning.qiao_wang`).
-    `compare` is the share of the people, drawn by lot, who are not learned from: they compare the policy with the rule
-    of the log, by `tacit.evaluate` with the direct method, or with weights if `min_propensity` is declared. `noise` is
-    secure unless a simulation says otherwise, and the certificate says which it was.
+    Parameters
+    ----------
+    log, mapping
+        As in `tacit.data_check`.
+    epsilon, delta
+        What every person of the log is promised.
+    behaviour
+        How actions were chosen: `"known"`, by a rule that looked at step and state only; `"unknown"` is refused.
+    reports_per_person, keep
+        How many episodes of a person count, and which: `"random"` or `"first"`.
+    learner
+        `"pessimism"`, or `"dp-apvi"` or `"dp-vapvi"` with the noise that their paper prints
+        (`tacit.planning.qiao_wang`).
+    z
+        The multiplier of the lower confidence bounds.
+    fallback
+        The action for states without data.
+    stationary
+        The public declaration that transitions and rewards do not depend on the step.
+    compare, min_propensity
+        The share of people kept out to compare the policy with the log's rule; the declared least propensity.
+    noise
+        Secure unless a simulation says otherwise.
+    progress
+        Called with the share that is done.
 
+    Returns
+    -------
+    Learned
+        Policy, released numbers and certificate.
+
+    Raises
+    ------
+    InvalidInput
+        If a value breaks a stated rule; the message names it.
+
+    Examples
+    --------
     >>> import tempfile
     >>> mapping = {
     ...     "columns": {"person": "who", "episode": "stay", "step": "visit"},

@@ -37,7 +37,7 @@ from tacit.support import Support
 
 WHY: Final = {
     "shuffle": "the shuffler must not see trajectories: devices encode them with 'tacit device report'",
-    "local": "nobody but a person's own device may see a trajectory: it encodes with 'tacit device report'",
+    "local": "only a person's own device may see a trajectory: encode it there with 'tacit device report'",
 }
 
 

@@ -35,6 +35,8 @@ from tacit.accounting.database import Connection
 from tacit.documents import canonical
 from tacit.errors import InvalidInput, require
 from tacit.learners.contract import PlanningLearner
+from tacit.learners.linear import LinearBatches
+from tacit.planning.linear_posterior import LinearPosterior
 from tacit.planning.loss_budget import Standing
 from tacit.policies import AnyPolicy, DeterministicPolicy, LayeredPolicy, LinearPolicy, policy_to_dict
 from tacit.protocol import Plan
@@ -410,6 +412,14 @@ class Study:
         planned = None if mind.plan is None else mind.plan.policy
         found = self.parts.learner.policy(mind.belief, planned)
         return found.over_steps(self.design.horizon) if isinstance(found, LayeredPolicy) else found
+
+    def posterior(self) -> LinearPosterior | None:
+        """What is known of the coefficients of features; None in a study over states, and before there is a release."""
+        learner = self.parts.learner
+        if not isinstance(learner, LinearBatches) or not self.status()["releases"]:
+            return None
+        with self.store.reading() as connection:
+            return learner.posterior(self._mind(connection).belief)
 
     def standing(self) -> Standing | None:
         """What the releases prove against the baseline; None without a loss budget."""
