@@ -75,7 +75,8 @@ class BatchBuilder:
             raise InvalidInput(f"{chosen.name} plans the sizes of its batches itself; leave batch out")
         request = privacy_request(chosen, BatchQuery, count_shape(chosen, environment))
         printed: Any = chosen.options.get("variant", request.variant)
-        return after_log(replace(request, variant=printed), chosen.config.start, environment)
+        made: Privatizer[Any, Any, Any] = after_log(replace(request, variant=printed), chosen.config.start, environment)
+        return made
 
     def learner(self, chosen: RunRequest, environment: Countable, privatizer: Any) -> Learner[Any, Any, Any]:
         """Told how noisy batches of any size would be."""
