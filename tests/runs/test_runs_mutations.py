@@ -127,8 +127,11 @@ def keys(tmp_path_factory) -> Path:
 
 @pytest.fixture(scope="module")
 def kinds(tmp_path_factory, keys) -> dict[str, Path]:
+    return every_kind(tmp_path_factory.mktemp("kinds"), keys)
+
+
+def every_kind(place: Path, keys: Path) -> dict[str, Path]:
     """One honest directory or document of every kind."""
-    place = tmp_path_factory.mktemp("kinds")
     signed, released = a_run(place / "signed"), learned(place / "logs")
     for role in ("learner", "officer"):
         sign_path(signed, keys / PRIVATE, role)
