@@ -359,3 +359,14 @@ def test_two_hundred_honest_directories_pass(tmp_path):
     found = honest(tmp_path, 200)
     assert len(found) >= 200
     assert [path.name for path in found if not passes(path)] == []
+
+
+def test_the_committed_run_found_all_of_them():
+    """`python tests/review/mutation_run.py` wrote it, with this version."""
+    found = json.loads((Path(__file__).parents[2] / "results" / "verification" / "mutations.json").read_text())
+    assert found["version"] == tacit.__version__
+    assert found["total"]["mutations"] == sum(one["mutations"] for one in found["kinds"].values()) >= 3000
+    assert found["total"]["missed"] == 0
+    assert all(one["missed"] == [] and one["true as it was"] for one in found["kinds"].values())
+    assert found["honest"]["directories"] >= 200
+    assert found["honest"]["false alarms"] == []
