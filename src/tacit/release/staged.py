@@ -24,7 +24,7 @@ from tacit.accounting.units import other_exposures
 from tacit.arrays import Floats
 from tacit.data.counts import ExactCounts
 from tacit.data.gradients import Dosed
-from tacit.data.trajectories import FeatureUsers, LossUser, Trajectories, Trajectory
+from tacit.data.trajectories import FeatureUsers, LossUser, Trajectories, Trajectory, WeightedUsers
 from tacit.errors import InvalidInput, PrivacyBudgetExceeded, require
 from tacit.protocol import Calibration, Noise, PrivateStatistics, Query
 from tacit.randomness import SimulationNoise
@@ -233,7 +233,9 @@ class Staged:
         require_answer(self, query)
         channel, question = self._turn(state.done)
         bodies: tuple[bytes, ...] = ()
-        if isinstance(users, ExactCounts) or (isinstance(users, FeatureUsers) and isinstance(noise, SimulationNoise)):
+        if isinstance(users, ExactCounts) or (
+            isinstance(users, FeatureUsers | WeightedUsers) and isinstance(noise, SimulationNoise)
+        ):
             if not isinstance(noise, SimulationNoise):
                 raise TypeError(f"simulated counts take simulation noise, got {type(noise).__name__}")
             require(channel.questions == 1, "counts are asked once; draw trajectories", channel.questions)
@@ -296,7 +298,7 @@ def _people(users: Any) -> Iterator[Any]:
     elif isinstance(users, Dosed):
         for state, action, reward in zip(users.states, users.actions, users.rewards, strict=True):
             yield Trajectory(np.array([state]), np.array([action]), np.array([reward]))
-    elif isinstance(users, FeatureUsers):
+    elif isinstance(users, FeatureUsers | WeightedUsers):
         for k in range(users.users):
             yield users.one(k)
     elif isinstance(users, LossUser):

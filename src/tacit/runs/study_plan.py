@@ -193,7 +193,11 @@ def plan(
             f"a plan knows trust 'central' and 'shuffle', got {trust!r}; use tacit.trial_size for trials"
         )
     gain = require_real("effect", effect, low=0.0, high=float(H), open_low=True)
-    base = (H - gain) / 2.0 if baseline is None else require_real("baseline", baseline, low=0.0, high=H - gain)
+    base = (
+        (H - gain) / 2.0
+        if baseline is None
+        else min(H - gain, require_real("baseline", baseline, low=0.0, high=H - gain + 1e-9))
+    )
     wanted = require_real("power", power, low=0.0, high=0.99, open_low=True)
     part = require_real("share", share, low=0.0, high=0.9, open_low=True)
     require_count("people", people, least=100)

@@ -75,13 +75,13 @@ from tacit.study.contract import (
     usable_key,
 )
 from tacit.study.databases import database_at
-from tacit.study.external_shuffle import fsync_directory
 from tacit.study.intake import AGAIN, COUNTED, Intake, Pseudonyms
 from tacit.study.sealed_batches import require_layers
 from tacit.study.size_grid import left_out, rung_of
 from tacit.study.state import decode_state, encode_state
 from tacit.study.store import Database, Failpoint, Store, no_failpoint
 from tacit.study.wire import ReleasePayload, sha256
+from tacit.system import sync_directory
 
 NAME: Final = "last-head"
 STOPPED: Final = "stopped"
@@ -161,7 +161,7 @@ class HeadFile:
         with writing_to(self.path.parent):
             write_whole(self.path, "".join(f"{head.text}\n" for head in heads).encode())
             os.chmod(self.path, 0o600)
-            fsync_directory(self.path.parent)
+            sync_directory(self.path.parent)
 
 
 def stopped_by(connection: Connection) -> Head | None:

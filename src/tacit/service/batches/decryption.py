@@ -53,6 +53,7 @@ from tacit.service.batches.tasks import Layer, Task, count, peel
 from tacit.service.encryption.hpke import SecretKey
 from tacit.study.external_shuffle import MEMORY, Written, pieces_of, write_permuted
 from tacit.study.sealed_batches import LAYER, Manifest, message_size, sealable
+from tacit.system import cores
 
 ENC: Final = 32
 EACH: Final = 128
@@ -205,7 +206,7 @@ def engine(name: str, workers: int | None = None) -> contextlib.AbstractContextM
     """
     if name not in ENGINES:
         raise UnknownName("engine", name, ENGINES)
-    number = len(os.sched_getaffinity(0)) if workers is None else require_count("workers", workers)
+    number = cores() if workers is None else require_count("workers", workers)
     return ENGINES[name](number)
 
 
