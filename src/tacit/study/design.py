@@ -144,8 +144,8 @@ class StudyDesign:
         require_count("horizon", self.horizon)
         for name, text in (("name", self.name), ("learner", self.learner), ("version", self.version)):
             require(isinstance(text, str), f"{name} of a design must be text", type(text).__name__)
-        for name, text in (("mechanism", self.mechanism), ("constants", self.constants)):
-            require(isinstance(text, str | None), f"{name} of a design must be text or null", type(text).__name__)
+        for name, given in (("mechanism", self.mechanism), ("constants", self.constants)):
+            require(isinstance(given, str | None), f"{name} of a design must be text or null", type(given).__name__)
         for name, number in (("z", self.z), ("honest_fraction", self.honest_fraction)):
             _ = number is None or require_real(f"{name} of a design", number, low=0.0)
         require(isinstance(self.stationary, bool), "stationary must be true or false", type(self.stationary).__name__)
