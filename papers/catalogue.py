@@ -243,6 +243,12 @@ EXPERIMENTS: Final[Mapping[str, Experiment]] = {
         runs=bai2024adversarial.estimator_runs,
         figures=(bai2024adversarial_figures.GrowthFigure(),),
     ),
+    "bai2024adversarial/two-arms": Experiment(
+        reproduces="Theorem 4.2",
+        summary=bai2024adversarial.SUMMARIES["two-arms"],
+        runs=bai2024adversarial.arm_runs,
+        figures=(bai2024adversarial_figures.GrowthFigure(),),
+    ),
     "bai2024adversarial/support": Experiment(
         reproduces="Theorem 3.3",
         summary=bai2024adversarial.SUMMARIES["support"],

@@ -170,7 +170,6 @@ LEARNERS: Final[Mapping[str, LearnerRow]] = named("tacit.learners", {
         asks=Totals,
         build=replanned_rarely(make_private_ucb_po, RarelyImproved),
         options=REPLAN,
-        unverified=UNPROVED,
     ),
     "pucb": LearnerRow(
         summary="UBEV with private counters (Vietri et al. 2020)",
