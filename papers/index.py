@@ -15,6 +15,9 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Final, get_args
 
+from papers.cards import CARDS as TEMPLATES
+from papers.cards import END as END_OF_BODY
+from papers.cards import body
 from papers.staleness import Staleness, staleness_of_all
 from papers.statements import STATEMENTS, Status
 
@@ -50,6 +53,8 @@ def pages(root: Path, states: Mapping[str, Staleness]) -> dict[Path, str]:
     found = {root / "docs/papers/index.md": render_index(states)}
     for card in CARDS:
         text = (root / card).read_text(encoding="utf-8")
+        if Path(card).stem in TEMPLATES:
+            text = body(Path(card).stem, root / "results").rstrip() + "\n" + END_OF_BODY + f"\n{BEGIN}"
         found[root / card] = with_block(text, card_block(card, states))
     return found
 
@@ -67,7 +72,8 @@ def _sections(states: Mapping[str, Staleness]) -> Iterator[str]:
         yield "| | what it says | status | why | shown by |\n|---|---|---|---|---|"
         for item in (statement for statement in STATEMENTS if statement.paper == paper):
             shown = ", ".join(f"`{name}`" for name in (item.experiment, item.test) if name) or "-"
-            yield f"| {item.name} | {item.says} | **{item.status}** | {item.why} | {shown} |"
+            under = f" under: {item.under}" if item.under else ""
+            yield f"| {item.name} | {item.says} | **{item.status}**{under} | {item.why} | {shown} |"
         yield ""
     yield "## Committed results\n"
     yield (
@@ -99,7 +105,7 @@ def with_block(text: str, block: str) -> str:
     made = f"{BEGIN}\n\n{block}\n\n{END}"
     if BEGIN in text:
         before, _, rest = text.partition(BEGIN)
-        return before + made + rest.partition(END)[2]
+        return before + made + (rest.partition(END)[2] or "\n")
     return f"{text.rstrip()}\n\n## State of the committed results\n\n{made}\n"
 
 
@@ -121,7 +127,8 @@ statements: {summary}.
 
 - **reproduced**: it was run or computed here and is as the paper says;
 - **partly**: some of it is, or only after a repair that is named;
-- **refuted**: false as printed: an exact computation or an experiment shows the contrary;
+- **refuted**: false as printed, under the definition or assumption that is named: the experiment (`python -m papers
+  reproduce NAME`), test or computation (`python -m papers.guarantees`) shows the contrary;
 - **not reproducible**: what was used is not printed, or the printed settings do not give what is shown;
 - **open**: implemented, but nobody has run the experiment that would tell.
 
