@@ -24,6 +24,7 @@ from papers.frontier import central as frontier_central
 from papers.frontier import local as frontier_local
 from papers.frontier import missed as frontier_missed
 from papers.frontier import page as frontier
+from papers.frontier import rlsvi as frontier_rlsvi
 from papers.frontier import structure as frontier_structure
 from papers.frontier import tested as frontier_tested
 from papers.frontier import valid as frontier_valid
@@ -310,6 +311,9 @@ EXPERIMENTS: Final[Mapping[str, Experiment]] = {
     ),
     "frontier/central": Experiment(
         summary=frontier_central.SUMMARY, runs=frontier_central.runs, figures=frontier_central.FIGURES
+    ),
+    "frontier/rlsvi": Experiment(
+        summary=frontier_rlsvi.SUMMARY, runs=frontier_rlsvi.runs, figures=frontier_rlsvi.FIGURES
     ),
     "frontier/structure": Experiment(
         summary=frontier_structure.SUMMARY, runs=frontier_structure.runs, figures=frontier_structure.FIGURES

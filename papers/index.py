@@ -32,7 +32,7 @@ CARDS: Final[Mapping[str, tuple[str, ...]]] = {
     "docs/papers/bai2024shuffle.md": ("bai2024shuffle/",),
     "docs/papers/he2025policy.md": ("he2025policy/",),
     "docs/papers/bai2025secure.md": ("bai2025secure/",),
-    "docs/papers/central.md": ("frontier/central",),
+    "docs/papers/central.md": ("frontier/central", "frontier/rlsvi"),
     "docs/frontier.md": ("frontier", "frontier/missed", "frontier/tested"),
     "docs/valid-bands.md": ("frontier/valid",),
     "docs/public-structure.md": ("frontier/structure",),

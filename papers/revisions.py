@@ -31,6 +31,7 @@ LEARNERS: Final[Mapping[str, Changes]] = {
     "sdp-pe": (),
     "sdp-pe-plus": (),
     "bucb": (),
+    "rlsvi": (),
     "dp-pg": (),
     "dp-npg": (),
     "dp-trpo": (),

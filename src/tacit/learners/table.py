@@ -31,6 +31,7 @@ from tacit.learners.private_po import RarelyImproved, make_private_ucb_po
 from tacit.learners.private_ucb_vi import PrivateUCBVI
 from tacit.learners.psrl import make_psrl
 from tacit.learners.pucb import PUCB
+from tacit.learners.rlsvi import EXPLORE, make_rlsvi
 from tacit.learners.sdp_pe import make_sdp_pe
 from tacit.learners.sdp_pe_plus import make_sdp_pe_plus
 from tacit.learners.uc_o_reps import uc_o_reps
@@ -229,6 +230,12 @@ LEARNERS: Final[Mapping[str, LearnerRow]] = named("tacit.learners", {
         options={"share_across_steps": ("false", "true"), "start": ("uniform", "baseline")},
         conservative=True,
         valid=True,
+    ),
+    "rlsvi": LearnerRow(
+        summary="randomized values in the batches of bucb, privacy noise counts as exploration (Osband et al. 2016)",
+        asks=BatchQuery,
+        build=make_rlsvi,
+        options={"share_across_steps": ("false", "true"), "explore": EXPLORE},
     ),
     "dp-pg": LearnerRow(
         summary="private policy gradient, one pass over fresh users (He and Zhou 2025)",
