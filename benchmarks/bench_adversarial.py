@@ -22,8 +22,16 @@ from scipy.optimize import linprog
 from tacit.kernels import kernel
 from tacit.planning.barrier_flow import barrier_work, solve_barrier_flow
 from tacit.planning.entropy_flow import entropy_work, solve_entropy_flow
-from tacit.planning.flow_report import CONVERGED, DUAL, GAP, ITERATIONS, REPORT_SIZE
-from tacit.planning.layered import bound_occupancy, layered_geometry, upper_work
+from tacit.planning.layered import (
+    CONVERGED,
+    DUAL,
+    GAP,
+    ITERATIONS,
+    REPORT_SIZE,
+    bound_occupancy,
+    layered_geometry,
+    upper_work,
+)
 from tacit.planning.transition_intervals import repair_counts, theory_intervals
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "reference"))

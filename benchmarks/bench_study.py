@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from papers.gradient_requests import gradient_request
 from papers.square_root import SquareRootFactorization
 from tacit.accounting.events.gaussian import gaussian_mu
 from tacit.data.trajectories import Trajectory
@@ -23,7 +24,7 @@ from tacit.randomness import SecureNoise
 from tacit.release.batch_release import BatchPlan
 from tacit.release.contract import Release, StageSize
 from tacit.release.gradient_release import GradientPlan
-from tacit.release.request import PrivacyRequest, gradient_request
+from tacit.release.request import PrivacyRequest
 from tacit.release.shuffle_release import ShufflePlan
 from tacit.release.table import make_privatizer
 from tacit.release.totals_release import TotalsPlan

@@ -19,7 +19,7 @@ from __future__ import annotations
 import time
 from typing import Any
 
-import tacit.noise.multinomial_split as dealt
+import tacit.noise.one_slot as dealt
 from tacit import lazy_jit
 from tacit.environments.registry import make
 from tacit.runs.assemble import Assembled, assemble

@@ -248,7 +248,7 @@ def overflows(stages: int, life: dict[str, Any] | None, seed: int, certified: fl
 
 def _block(made: Any, certified: float) -> int:
     """The block that a stage needs for this probability."""
-    from tacit.release.shuffle.messages import Transport
+    from tacit.release.shuffle.roles import Transport
 
     found = Transport(
         num_counters=made.spec.num_counters,

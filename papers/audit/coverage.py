@@ -103,10 +103,10 @@ RUN_OPTIONS: Final[Mapping[str, Covered]] = {
 
 GRADIENTS: Final = "learner dp-pg central"
 LEARNER_OPTIONS: Final[Mapping[str, Covered]] = {
-    **dict.fromkeys(("replan", "bonus", "alpha", "failure_prob", "rows", "prior", "sampling"), Covered(AFTER)),
     **dict.fromkeys(
-        ("C", "C1", "growth", "schedule", "first", "forget", "share_across_steps", "start", "explore"), Covered(AFTER)
+        ("replan", "bonus", "alpha", "failure_prob", "schedule", "rows", "prior", "sampling"), Covered(AFTER)
     ),
+    **dict.fromkeys(("C", "C1", "growth", "first", "forget", "share_across_steps", "start", "explore"), Covered(AFTER)),
     **dict.fromkeys(("step", "barrier", "damping", "kl", "hidden", "features", "eta", "cb", "ce"), Covered(AFTER)),
     "time_homogeneous": Covered(
         "",

@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from papers.audit.rows import Row, Subject
 from papers.fingerprint import privatizer_words
+from papers.gradient_requests import gradient_request
 from papers.revisions import MECHANISMS as MECHANISM_BOOK
 from papers.revisions import revision_of
 from tacit.accounting.claims import OUTPUTS, PrivacyClaim, PrivacyUnit, Trust
@@ -20,7 +21,7 @@ from tacit.audit.views import BATCH, SHAPE, USERS, audit_privatizer, audit_toget
 from tacit.noise.table import MECHANISMS as TABLE
 from tacit.release.arms import ArmRelease, make_arms
 from tacit.release.losses import make_adversarial
-from tacit.release.request import PrivacyRequest, gradient_request
+from tacit.release.request import PrivacyRequest
 from tacit.release.shuffle.noise import PaperVariant
 from tacit.release.shuffle_release import ShuffleRelease
 from tacit.release.staged import Staged

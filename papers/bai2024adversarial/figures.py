@@ -14,8 +14,7 @@ from papers.fitting import finite, fit_exponent
 from papers.panels import save_titled
 from tacit.arrays import Floats
 from tacit.runs.figures import GREY, REFERENCE_STYLES, STYLES, WIDTH, slope_guide, style_of
-from tacit.runs.loss_report import losses_json
-from tacit.runs.result import Result
+from tacit.runs.result import Result, losses_json
 from tacit.runs.storage import write_json
 
 if TYPE_CHECKING:

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from papers.committed import Results, row
+from papers.frontier import rlsvi
+from papers.verdict import up
 
 __all__ = ["names"]
 
@@ -34,4 +36,15 @@ def names(results: Results) -> Mapping[str, Any]:
             times("batched factorization", world), times("at the paper's epsilon", world))
         for world, environment in WORLDS.items()
     ]  # fmt: skip
-    return {"central": central, "table": "\n".join(rows), "share": share}
+    found = results("frontier/rlsvi")
+    lines = [
+        row(world, f"{epsilon:g}", *(found.of_uniform(f"{line}, ε={epsilon:g}", world) for line in rlsvi.LEARNERS))
+        for world in rlsvi.WORLDS
+        for epsilon in rlsvi.EPSILONS
+    ]
+    return {
+        "central": central, "table": "\n".join(rows), "share": share,
+        "rlsvi": found, "rlsvi_table": "\n".join(lines),
+        "certified": lambda visits, releases=1: up(rlsvi.certified(6, visits, releases)),
+        "claimed": f"{rlsvi.claimed(4, 2, 6, 20_000):.0f}",
+    }  # fmt: skip

@@ -5,7 +5,7 @@
     theorem4   softmax, barrier     J* - (1/T) Σ_t J(θ_t)   ≤ O(N^(-1/6) + (√d/(Nε))^(2/9))
 
 Every point is a run of its own, because batch size, step and barrier depend on N; all follow the theorems with the
-repairs of `tacit.learners.gradient_rates`. Beside each curve stands its fitted exponent. The theorems are upper bounds:
+repairs of `tacit.runs.gradient_builder`. Beside each curve stands its fitted exponent. The theorems are upper bounds:
 a steeper curve agrees with them. The lower panels show the cost of privacy, the error minus that of the same learner
 with the same batches and no noise; it must fall at least as fast as the error itself for the privacy term to be of
 lower order. The batch size depends on ε, so every ε has a reference of its own.
@@ -25,10 +25,10 @@ from papers.fitting import fit_exponent
 from papers.he2025policy.powers import DEVIATIONS, alpha_bias, clipping_bias, powers_of
 from papers.panels import PanelFigure, save_titled
 from tacit.arrays import Floats
-from tacit.learners.gradient_rates import theory_batch
 from tacit.runs.comparison import Run
 from tacit.runs.config import RunConfig, as_seeds
 from tacit.runs.figures import GREY, WIDTH, save_figure, style_of
+from tacit.runs.gradient_builder import theory_batch
 from tacit.runs.result import Result
 from tacit.runs.storage import write_json
 

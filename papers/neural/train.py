@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from papers.gradient_requests import gradient_request
 from papers.neural.gradients import NeuralBatch, clipped_sum
 from papers.neural.policy import NeuralPolicy, require_torch
 from papers.neural.rollout import Users, policy_for
@@ -25,7 +26,6 @@ from tacit.errors import require, require_count, require_real
 from tacit.protocol import PrivateStatistics
 from tacit.randomness import SimulationNoise
 from tacit.release.gradient import GradientPrivatizer, both_claims
-from tacit.release.request import gradient_request
 from tacit.release.table import make_privatizer
 from tacit.released.gradients import GradientShape, GradientStatistics
 

@@ -9,12 +9,13 @@ True
 
 from __future__ import annotations
 
+import warnings
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from tacit._version import __version__
 from tacit.gymnasium_ids import register_when_loaded
-from tacit.renamed import find_renamed, warn_of_foreign
+from tacit.renamed import LEAVES, find_renamed, warn_of_foreign
 
 if TYPE_CHECKING:
     from tacit.accounting.certificate import Certificate, certify
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from tacit.environments.tabular import TabularMDP
     from tacit.errors import TacitError
     from tacit.features import Features
+    from tacit.learners.table import list_learners
     from tacit.policies.named import NamedPolicy
     from tacit.runs.bundle import Bundle, export_bundle, load_bundle
     from tacit.runs.comparison import Comparison, load
@@ -33,13 +35,15 @@ if TYPE_CHECKING:
     from tacit.runs.files import compare
     from tacit.runs.result import Result
     from tacit.runs.runner import run
+    from tacit.runs.study_plan import plan
     from tacit.runs.trial import trial
     from tacit.runs.trial_size import trial_size
-    from tacit.service.device import RemoteDevice as Device
+    from tacit.service.device import RemoteDevice
     from tacit.simulation.simulate import simulate
     from tacit.study.episodes import data_check, read_episodes
     from tacit.study.evaluation import evaluate
     from tacit.study.learning import learn
+    from tacit.study.linear_bandit import LinearBandit
     from tacit.study.mapping import EpisodeMapping
     from tacit.study.verify import verify
 
@@ -47,13 +51,14 @@ __all__ = [
     "Bundle",
     "Certificate",
     "Comparison",
-    "Device",
     "EpisodeMapping",
     "Features",
+    "LinearBandit",
     "LiveWorld",
     "NamedPolicy",
     "PrivacyClaim",
     "PrivacyUnit",
+    "RemoteDevice",
     "Result",
     "RunConfig",
     "TabularMDP",
@@ -68,10 +73,12 @@ __all__ = [
     "from_gymnasium",
     "learn",
     "list_environments",
+    "list_learners",
     "live",
     "load",
     "load_bundle",
     "make_environment",
+    "plan",
     "read_episodes",
     "run",
     "simulate",
@@ -84,13 +91,14 @@ _HOMES = {
     "Bundle": ("tacit.runs.bundle", "Bundle"),
     "Certificate": ("tacit.accounting.certificate", "Certificate"),
     "Comparison": ("tacit.runs.comparison", "Comparison"),
-    "Device": ("tacit.service.device", "RemoteDevice"),
     "EpisodeMapping": ("tacit.study.mapping", "EpisodeMapping"),
     "Features": ("tacit.features", "Features"),
+    "LinearBandit": ("tacit.study.linear_bandit", "LinearBandit"),
     "LiveWorld": ("tacit.environments.live", "LiveWorld"),
     "NamedPolicy": ("tacit.policies.named", "NamedPolicy"),
     "PrivacyClaim": ("tacit.accounting.claims", "PrivacyClaim"),
     "PrivacyUnit": ("tacit.accounting.claims", "PrivacyUnit"),
+    "RemoteDevice": ("tacit.service.device", "RemoteDevice"),
     "Result": ("tacit.runs.result", "Result"),
     "RunConfig": ("tacit.runs.config", "RunConfig"),
     "TabularMDP": ("tacit.environments.tabular", "TabularMDP"),
@@ -104,10 +112,12 @@ _HOMES = {
     "from_gymnasium": ("tacit.environments.gym", "from_gymnasium"),
     "learn": ("tacit.study.learning", "learn"),
     "list_environments": ("tacit.environments.registry", "list_environments"),
+    "list_learners": ("tacit.learners.table", "list_learners"),
     "live": ("tacit.environments.live", "live"),
     "load": ("tacit.runs.comparison", "load"),
     "load_bundle": ("tacit.runs.bundle", "load_bundle"),
     "make_environment": ("tacit.environments.registry", "make_environment"),
+    "plan": ("tacit.runs.study_plan", "plan"),
     "read_episodes": ("tacit.study.episodes", "read_episodes"),
     "run": ("tacit.runs.runner", "run"),
     "simulate": ("tacit.simulation.simulate", "simulate"),
@@ -119,6 +129,9 @@ _HOMES = {
 
 
 def __getattr__(name: str) -> Any:
+    if name == "Device":
+        warnings.warn(f"tacit.Device is called tacit.RemoteDevice now; {LEAVES}", DeprecationWarning, 2)
+        name = "RemoteDevice"
     if name not in _HOMES:
         raise AttributeError(f"module 'tacit' has no attribute {name!r}")
     module, attribute = _HOMES[name]

@@ -13,15 +13,24 @@ from __future__ import annotations
 import contextlib
 import math
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from functools import wraps
+from inspect import signature
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, ParamSpec, TypeVar
 
 from tacit.renamed import old_names
 
 __all__ = [
     "LARGEST_SEED",
     "MAX_COUNT",
+    "MAX_COUNTERS",
+    "MAX_EPISODES",
+    "MAX_FRESH_USERS",
+    "MAX_HORIZON",
+    "MAX_REPORTS",
+    "MAX_TRIALS",
+    "MAX_WORKERS",
     "InvalidInput",
     "NotSupported",
     "PrivacyBudgetExceeded",
@@ -35,11 +44,25 @@ __all__ = [
     "require_count",
     "require_epsilon",
     "require_real",
+    "with_suggestions",
 ]
+
+P = ParamSpec("P")
+R = TypeVar("R")
 
 
 MAX_COUNT: Final = 2**53
 """The largest count that a double precision number holds exactly; larger ones are refused everywhere."""
+
+MAX_HORIZON: Final = 10**6
+MAX_REPORTS: Final = 1000
+MAX_WORKERS: Final = 1024
+MAX_FRESH_USERS: Final = 10**8
+MAX_EPISODES: Final = 10**10
+MAX_TRIALS: Final = 10**8
+MAX_COUNTERS: Final = 10**8
+"""Stated sizes, beyond which nothing is computed: steps of a trajectory, reports of a person, processes, simulated
+users of an arm, simulated episodes, attacks of an audit, counters of a study."""
 
 LARGEST_SEED: Final = 2**63 - 1
 """Seeds of simulations are kept as 64-bit numbers."""
@@ -53,6 +76,8 @@ MAX_EPSILON: Final = 1e4
 class TacitError(Exception):
     """Base of every error that tacit raises on purpose.
 
+    Examples
+    --------
     >>> try:
     ...     require(2 < 1, "a lower bound must be below the upper one", (2, 1))
     ... except TacitError as error:
@@ -74,7 +99,7 @@ class UnknownName(InvalidInput):
 
     def __init__(self, kind: str, name: str, known: Iterable[str]) -> None:
         names = sorted(known)
-        near = nearest(name, names)
+        near = nearest(str(name), names)
         hint = f"did you mean '{near}'? " if near is not None else ""
         super().__init__(f"unknown {kind} '{name}': {hint}Known: {', '.join(names) or 'none'}")
 
@@ -118,6 +143,42 @@ def error_context(what: str) -> Iterator[None]:
     except TacitError as error:
         error.args = (f"{what}: {error}",)
         raise
+
+
+def with_suggestions(**examples: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
+    """A function that names the nearest keyword to an unknown one, and an example of a missing one.
+
+    >>> @with_suggestions(epsilon="1.0")
+    ... def release(*, epsilon: float) -> float:
+    ...     return epsilon
+    >>> release(epsilom=1.0)
+    Traceback (most recent call last):
+    ...
+    TypeError: release() has no option 'epsilom'; did you mean 'epsilon'? Its options are epsilon
+    >>> release()
+    Traceback (most recent call last):
+    ...
+    TypeError: release() needs the option 'epsilon', for instance epsilon=1.0
+    """
+
+    def decorated(function: Callable[P, R]) -> Callable[P, R]:
+        name, known = function.__name__, list(signature(function).parameters)
+
+        @wraps(function)
+        def checked(*args: P.args, **kwargs: P.kwargs) -> R:
+            for option in kwargs:
+                if option not in known:
+                    near = nearest(option, known)
+                    hint = "" if near is None else f"did you mean {near!r}? "
+                    raise TypeError(f"{name}() has no option {option!r}; {hint}Its options are {', '.join(known)}")
+            for option, example in examples.items():
+                if option not in kwargs:
+                    raise TypeError(f"{name}() needs the option {option!r}, for instance {option}={example}")
+            return function(*args, **kwargs)
+
+        return checked
+
+    return decorated
 
 
 def require(condition: bool, must: str, given: object, hint: str = "") -> None:
@@ -213,8 +274,8 @@ def require_real(
     1.0
     """
     try:
-        number = math.nan if isinstance(value, bool) else float(value)  # type: ignore[arg-type]
-    except (TypeError, ValueError):
+        number = math.nan if isinstance(value, bool | str | bytes) else float(value)  # type: ignore[arg-type]
+    except (TypeError, ValueError, OverflowError):
         number = math.nan
     if not (math.isfinite(number) and (number > low if open_low else number >= low) and number <= high):
         left = "(" if open_low or low == -math.inf else "["
@@ -224,6 +285,18 @@ def require_real(
             + (f"; {hint}" if hint else "")
         )
     return number
+
+
+def number_from(text: str) -> float | str:
+    """The number that a text of an option means; the text itself where it means none, for the check that follows.
+
+    >>> number_from("0.5"), number_from("half")
+    (0.5, 'half')
+    """
+    try:
+        return float(text)
+    except ValueError:
+        return text
 
 
 def require_epsilon(value: object) -> float:

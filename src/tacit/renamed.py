@@ -20,7 +20,7 @@ RENAMED: Final = {
     "tacit.environments.ladders": "tacit.environments.treatment",
     "tacit.ids": "tacit.gymnasium_ids",
     "tacit.loop.round": "tacit.simulation.loop",
-    "tacit.mechanisms.noise.dealt": "tacit.noise.multinomial_split",
+    "tacit.mechanisms.noise.dealt": "tacit.noise.one_slot",
     "tacit.mechanisms.noise.places": "tacit.noise.support_index",
     "tacit.mechanisms.upper_law": "tacit.noise.dominating_pmf",
     "tacit.privatizers.shuffle.spec": "tacit.statistics.count_spec",

@@ -14,10 +14,9 @@ from hypothesis import strategies as st
 
 from mutants.lattice import LATTICE_BUGS
 from tacit.accounting.composition import delta_of, epsilon_of
-from tacit.accounting.domination import LatticeLaw, gaussian_mu_of_shift, steepest
 from tacit.accounting.events import BinomialEvent, LatticeEvent, MirroredEvent
 from tacit.accounting.events.gaussian import gaussian_delta
-from tacit.accounting.events.lattice import _law
+from tacit.accounting.events.lattice import LatticeLaw, _law, gaussian_mu_of_shift, steepest
 from tacit.audit.attack import Target, attack
 from tacit.errors import InvalidInput, NotSupported
 

@@ -8,8 +8,7 @@ from dataclasses import replace
 
 import pytest
 
-from tacit.accounting.claims import NOTIONS, OUTPUTS, PrivacyClaim, PrivacyUnit
-from tacit.accounting.implied_claims import REASONS, implied_claims
+from tacit.accounting.claims import NOTIONS, OUTPUTS, REASONS, PrivacyClaim, PrivacyUnit, implied_claims
 from tacit.cli import main
 
 TRUST = {output: trust for trust, outputs in OUTPUTS.items() for output in outputs}

@@ -8,12 +8,11 @@ import numpy as np
 import pytest
 
 from mutants.device import HalfTheNoise, local
-from mutants.release import counted as counted_prefixes
 from papers.audit.release_rows import privatizer_row
+from papers.gradient_requests import gradient_request
 from tacit.accounting.claims import OUTPUTS, PrivacyClaim, PrivacyUnit
 from tacit.audit.conformance import probe_of
 from tacit.audit.count_probe import counted, exact_counts
-from tacit.audit.counters import CountedPrefixes
 from tacit.audit.harness import worst_pair
 from tacit.audit.learners import LAYERED
 from tacit.audit.records import canaries, counters_of, exact_record, record_width
@@ -22,7 +21,7 @@ from tacit.data.counts import count_trajectories
 from tacit.errors import NotSupported
 from tacit.release.losses import make_adversarial
 from tacit.release.none import Unprotected
-from tacit.release.request import PrivacyRequest, gradient_request
+from tacit.release.request import PrivacyRequest
 from tacit.release.table import make_privatizer
 from tacit.released.counts import CountShape
 from tacit.released.gradients import GradientShape
@@ -151,24 +150,6 @@ def test_privatizers_of_other_classes_are_attacked_through_release():
     right, wrong = (audit_privatizer(Folded(inner, scale), trials=2000, false_alarm=1e-3) for scale in (1.0, 0.1))
     assert (right.verdict, wrong.verdict) == ("holds", "CERTIFICATE REFUTED")
     assert right.view == "everything released of the user"
-
-
-class FlatteredCounter(CountedPrefixes):
-    """Broken: the accountant is told of ten times the noise."""
-
-    def events(self):
-        return replace(self.counter, scale=10.0 * self.counter.scale).events(self.family)
-
-
-@pytest.mark.statistical
-def test_counters_without_a_kernel_are_attacked():
-    """False-alarm rate 0.001: all prefixes of a right counter hold; a tenth of the stated noise is found."""
-    right, flattered = counted_prefixes(), counted_prefixes(FlatteredCounter)
-    wrong = replace(flattered, counter=replace(right.counter, scale=right.counter.scale / 10.0))
-    assert wrong.events() == right.events()
-    found = [audit_privatizer(one, trials=2000, false_alarm=1e-3) for one in (right, wrong)]
-    assert [one.verdict for one in found] == ["holds", "CERTIFICATE REFUTED"]
-    assert found[0].view == "all 7 releases"
 
 
 def test_an_unknown_privatizer_is_refused():

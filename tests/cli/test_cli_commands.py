@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 
@@ -145,7 +146,7 @@ def test_a_private_run_carries_claim_and_certificate_as_json(capsys):
         (["--first-seed", "-1"], "first seed must be a whole number of at least 0"),
         (["--workers", "0"], "workers must be a whole number of at least 1"),
         (["--z", "nan", "--learner", "ucbvi", "--constants", "practical"], "z must be a finite number"),
-        (["--epsilon", "1"], "epsilon makes no sense with trust 'none'"),
+        (["--epsilon", "1"], "epsilon requires a trust model other than 'none'"),
         (["--trust", "central"], "needs an epsilon"),
         (["--trust", "central", "--epsilon", "nan"], "epsilon must be a finite number"),
         (["--trust", "central", "--epsilon", "-1"], "epsilon must be a finite number"),
@@ -275,8 +276,39 @@ def test_the_demo_compares_every_trust_model(capsys, tmp_path):
         assert needed in out
     for notion in ("JDP", "SDP", "LDP"):
         assert notion in out
-    assert out.rstrip().endswith(f"figure: {tmp_path / 'demo' / 'regret.png'}")
+    place = tmp_path / "demo"
+    assert out.rstrip().endswith(f"figure: {place / 'regret.png'}\ncertificates: {place / 'certificates.txt'}")
+    sentences = out[out.index("not private: ") :].splitlines()
+    assert len(sentences) == 5 + 2
+    assert all(line.endswith(".") and len(line.split()) < 30 for line in sentences[:5])
+    texts = (place / "certificates.txt").read_text(encoding="utf-8")
+    assert texts.count("SIMULATION, not a release") == 3
+    assert "tacit verify" in texts
+    assert call(capsys, "verify", place)[0] == 0
     assert (tmp_path / "demo" / "regret.png").is_file()
+
+
+def test_help_takes_the_width_of_the_terminal():
+    lines = {}
+    for width in ("70", "130"):
+        done = subprocess.run(
+            [sys.executable, "-m", "tacit", "run", "-h"],
+            capture_output=True,
+            text=True,
+            env={**os.environ, "COLUMNS": width},
+        )
+        lines[width] = max(len(line) for line in done.stdout.splitlines())
+    assert 100 < lines["130"] <= 130
+    assert lines["70"] <= 70
+
+
+def test_a_dry_run_loads_what_it_needs_and_no_loop():
+    script = (
+        "import sys; from tacit.cli import main; main(sys.argv[1:]); "
+        "sys.exit('tacit.runs.runner' in sys.modules or 'pyarrow' in sys.modules)"
+    )
+    words = ["run", "--environment", "riverswim", "--episodes", "2000", "--dry-run"]
+    assert subprocess.run([sys.executable, "-c", script, *words], stdout=subprocess.DEVNULL).returncode == 0
 
 
 def test_python_dash_m_is_the_same_command():

@@ -4,6 +4,7 @@ from tacit.environments import GYMNASIUM_IDS, TabularMDP, list_environments, mak
 from tacit.environments.dose_bandit import DoseBandit
 from tacit.environments.hard_tree import hard_tree
 from tacit.environments.layered_worlds import LossWorld
+from tacit.environments.linear_bandit import FeatureBandit
 from tacit.environments.registry import ENVIRONMENTS, make_environment
 from tacit.environments.riverswim import riverswim
 from tacit.errors import InvalidInput, UnknownName
@@ -83,6 +84,7 @@ def test_what_run_accepts_is_what_the_list_prints():
     plays = {
         TabularMDP: {"learner": "uniform"},
         DoseBandit: {"learner": "dp-pg:policy=gaussian"},
+        FeatureBandit: {"learner": "lin-greedy"},
         LossWorld: {"learner": "uc-o-reps", "adversary": "iid"},
     }
     for info in list_environments():

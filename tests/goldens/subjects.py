@@ -41,6 +41,14 @@ OLD_CERTIFICATE = (
 """What certificates said when the goldens were made: numbers and verdicts. Later entries (terms, events, ...) have
 tests of their own."""
 
+REWORDED = {
+    "Collusion changes nothing: all parties see the data already.":
+        "Collusion changes nothing: everybody sees the data already.",
+    "Collusion changes nothing: only a person's own device ever sees the data.":
+        "Collusion changes nothing: nobody but the user's own device ever sees the data.",
+}  # fmt: skip
+"""Lines of certificates that have other words since the goldens were made, and the same meaning."""
+
 OF_THE_DAY = ("version", "date")
 WORDS = ("verdict", "collusion", "statement", "warnings", "public", "verifier", "coalitions")
 """Entries of certificates that are written by the clock, and in words."""
@@ -192,9 +200,8 @@ def _state_of(generator: np.random.Generator) -> str:
 
 def probe_certificate(row: Row) -> Hashes:
     """Everything that `tacit certify --json` prints."""
-    from tacit.cli.certify import certification
-    from tacit.cli.certify_losses import LossQuestion, loss_certification
-    from tacit.release.request import PrivacyRequest, make_claim
+    from tacit.cli.certify import certification, loss_certification, loss_request
+    from tacit.release.request import PrivacyRequest
     from tacit.released.counts import CountShape
 
     trust = row["trust"]
@@ -216,15 +223,8 @@ def probe_certificate(row: Row) -> Hashes:
     if "feedback" not in row:
         content = certification(request)
     else:
-        content = loss_certification(
-            LossQuestion(
-                feedback=row["feedback"],
-                claim=make_claim(request),
-                calibration=row["calibration"],
-                public_losses=row.get("public_losses", False),
-                **{name: row[name] for name in ("states", "actions", "horizon", "episodes")},
-            )
-        )
+        asked = loss_request(request, row["feedback"], row.get("public_losses", False))
+        content = loss_certification(asked, request.shape)
     content = {key: value for key, value in content.items() if key != "implied"}  # follows from the certificate
     return {
         "certificate": _hashed(old_part(content["certificate"])),
@@ -269,7 +269,7 @@ def old_part(content: Any) -> Any:
     if isinstance(content, list):
         return [old_part(part) for part in content]
     if not isinstance(content, dict):
-        return content
+        return REWORDED.get(content, content) if isinstance(content, str) else content
     if set(content) == {"reports", "per_stage"}:  # a unit, of any trajectories in those days
         return {"trajectories": content["reports"]}
     whole = set(OLD_CERTIFICATE) <= set(content)

@@ -11,9 +11,9 @@ from papers.fitting import fit_exponent
 from papers.he2025policy.experiments import EXPONENTS, rates_of, theorem_runs
 from tacit.cli import main
 from tacit.errors import InvalidInput, NotSupported, UnknownName
-from tacit.learners.gradient_rates import noise_term, theory_barrier, theory_batch, theory_smoothness, theory_step
 from tacit.runs.assemble import assemble
 from tacit.runs.config import RunConfig
+from tacit.runs.gradient_builder import noise_term, theory_barrier, theory_batch, theory_smoothness, theory_step
 
 COMMAND = "run --environment contextual-bandit --learner dp-pg --episodes 200000 --epsilon 1 --delta 1e-5 --json"
 

@@ -1,19 +1,24 @@
-"""Curators with one bug each: tree noise that is redrawn, late or short, exact numbers. For the mutation suite only."""
+"""Curators with one bug each, simulated (trees) or as they are deployed (batches). For the mutation suite only."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, Final
 
 from mutants.planted import SHAPE, Mutation, bug, claim_of, configured, twin
 from tacit.errors import PrivacyBudgetExceeded
 from tacit.noise.continual.tree import LaplaceTree
+from tacit.release.batch_release import BatchPlan, BatchRelease
 from tacit.release.central import Central, publish
+from tacit.release.fixed_point import draw_noise, to_payload
 from tacit.release.none import Unprotected
+from tacit.release.staged import Staged
+from tacit.released.batches import BatchQuery, PlannedBatch
 from tacit.statistics.count_vectors import add_trajectory
 
-__all__ = ["CURATORS", "CURATOR_BUGS", "PlainCentral", "central"]
+__all__ = ["CURATED", "CURATORS", "CURATOR_BUGS", "PlainCentral", "central"]
 
 Step = Callable[..., None]
 
@@ -153,7 +158,42 @@ def _level_short() -> Any:
     return twin(Central, original, counter=twin(_LevelShort, original.counter, scale=scale))
 
 
+class _HalfTheWholeNoise(BatchRelease):
+    def _added(self, secret: Any, own: Any, noise: Any) -> Any:
+        quieter = replace(self.noise, variance=self.variance // 4)
+        return secret, to_payload(quieter.add(secret, own, noise)[1])
+
+
+class _OneDrawForAll(BatchRelease):
+    def _added(self, secret: Any, own: Any, noise: Any) -> Any:
+        return secret, to_payload(own * (self.unit // self.levels) + draw_noise(1, self.variance, noise))
+
+
+def curated(kind: type = BatchRelease) -> Any:
+    """A twin of a correct curator of batches in whole numbers, as it is deployed."""
+
+    class Planted(BatchPlan):
+        __slots__ = ()
+
+        def release_of(self, stage: Any) -> Any:
+            return twin(kind, BatchPlan.release_of(self, stage))
+
+    plan = Planted(shape=SHAPE, claim=claim_of("central", 3.0, 1e-5))
+    batch = PlannedBatch(users=20, query=BatchQuery(layer=None, failure_prob=None))
+    return Staged(channels=(), basis=plan, batches=()).planned([batch])
+
+
+CURATED: Final[dict[str, Callable[[], Any]]] = {"curated batches": curated}
+"""Deployed curators, without a bug."""
+
 CURATOR_BUGS: Final[dict[str, Mutation]] = {
+    "whole noise halved": bug(
+        "a curator adds whole numbers of half of the stated scale",
+        lambda: curated(_HalfTheWholeNoise), rules=("exposed",), secure=True,
+    ),
+    "one whole draw for all": bug(
+        "all counters of a batch share one draw", lambda: curated(_OneDrawForAll), rules=("exposed",), secure=True
+    ),
     "tree noise halved": bug(
         "every node of the tree has half of the stated noise",
         lambda: central(PlainCentral, _HalfTheStream), "audit", rules=("variance", "exposed"),

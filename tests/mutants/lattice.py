@@ -6,9 +6,9 @@ import math
 from collections.abc import Mapping
 from typing import Final
 
-from tacit.accounting.domination import LatticeLaw, gaussian_mu_of_shift
 from tacit.accounting.events import LatticeEvent
 from tacit.accounting.events.gaussian import gaussian_pld
+from tacit.accounting.events.lattice import LatticeLaw, gaussian_mu_of_shift
 from tacit.accounting.pld import PLD
 
 __all__ = ["LATTICE_BUGS"]

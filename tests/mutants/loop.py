@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mutants.planted import Mutation, bug
+from papers.gradient_requests import gradient_request
 from tacit.accounting.events import Events, LaplaceEvent
 from tacit.audit.attack import Target
 from tacit.audit.records import canaries
@@ -24,7 +25,7 @@ from tacit.data.trajectories import Trajectories, Walked
 from tacit.noise.laplace import Laplace
 from tacit.protocol import TOTALS
 from tacit.randomness import SimulationNoise
-from tacit.release.request import PrivacyRequest, gradient_request
+from tacit.release.request import PrivacyRequest
 from tacit.release.table import make_privatizer
 from tacit.released.counts import CountShape, CountStatistics
 from tacit.released.gradients import GradientShape

@@ -10,20 +10,18 @@ from typing import Any, Final
 import numpy as np
 
 from mutants.planted import Mutation, bug, claim_of, twin
+from papers.gradient_requests import gradient_request
 from tacit.accounting.events import Events
 from tacit.accounting.families import Family
-from tacit.audit.counters import CountedPrefixes
 from tacit.data.gradients import add_gradients
-from tacit.noise.continual.tree import LaplaceTree
 from tacit.policies.softmax import add_pull_back
 from tacit.release.gradient import GradientPrivatizer, add_noise, choose_users
 from tacit.release.losses import AdversarialPrivatizer, make_adversarial, release_losses
-from tacit.release.request import gradient_request
 from tacit.release.table import make_privatizer
 from tacit.released.gradients import GradientShape
 from tacit.released.losses import LayeredShape
 
-__all__ = ["RELEASES", "RELEASE_BUGS", "counted", "gradients", "losses"]
+__all__ = ["RELEASES", "RELEASE_BUGS", "gradients", "losses"]
 
 LAYERS: Final = LayeredShape(horizon=2, pairs=6, pair_of=(0, 0, 1, 1, 2, 3, 4, 5))
 """Two pairs in the first of two layers, four in the second."""
@@ -51,13 +49,6 @@ def losses(
     """A twin of a correct privatizer of adversarial losses."""
     made = make_adversarial(shape=LAYERS, claim=claim_of(trust, 1.0, delta), episodes=8, feedback=feedback)
     return twin(kind, made)
-
-
-def counted(kind: type = CountedPrefixes, tree: type = LaplaceTree) -> Any:
-    """A twin of a correct counter of whole numbers, as it would be deployed."""
-    family = Family(name="counters", up=2, down=2, shift=1.0)
-    made = LaplaceTree(steps=8, release_final=False, scale=LaplaceTree.calibrate((family,), 1.0, 0.0, 8).scale)
-    return kind(counter=twin(tree, made, discrete=True), family=family, claim=claim_of("central", 1.0, 0.0))
 
 
 class _Plain(GradientPrivatizer):
@@ -228,24 +219,6 @@ def _table_as_a_walk() -> Any:
     return replace(made, parts={**made.parts, "losses": walk})
 
 
-class _HalfTheSecureTree(LaplaceTree):
-    def secure_draws(self, k: int, dimension: int, noise: Any) -> Any:
-        return twin(LaplaceTree, self, scale=self.scale / 2).secure_draws(k, dimension, noise)
-
-
-class _OneSecureDraw(LaplaceTree):
-    def secure_draws(self, k: int, dimension: int, noise: Any) -> Any:
-        return np.repeat(super().secure_draws(k, 1, noise), dimension, axis=1)
-
-
-class _Fractions(CountedPrefixes):
-    def release(self, state: Any, users: Any, query: Any, noise: Any) -> Any:
-        after, released = super().release(state, users, query, noise)
-        inside = np.clip(np.nan_to_num(users), 0.0, 1.0)
-        released.statistics.totals[:] += inside - np.rint(inside)
-        return after, released
-
-
 RELEASE_BUGS: Final[dict[str, Mutation]] = {
     "score bound in the mean": bug(
         "gradient noise for G = √(1 − 1/A), which bounds the mean of the score, not the score",
@@ -318,17 +291,6 @@ RELEASE_BUGS: Final[dict[str, Mutation]] = {
         "the number of users beside a release depends on where the last one was",
         lambda: losses(_UsersTold), rules=("fields", "state"),
     ),
-    "secure tree noise at half scale": bug(
-        "a counter draws its secure noise at half of the stated scale",
-        lambda: counted(tree=_HalfTheSecureTree), rules=("measured", "exposed"), secure=True,
-    ),
-    "one secure draw for all": bug(
-        "all secure counters share one draw", lambda: counted(tree=_OneSecureDraw), rules=("exposed",), secure=True
-    ),
-    "fractions under whole noise": bug(
-        "fractions are counted under integer noise: what is behind the point is exact",
-        lambda: counted(_Fractions), rules=("lattice",), secure=True,
-    ),
 }  # fmt: skip
 """Bugs of other releases, by name."""
 
@@ -342,6 +304,5 @@ RELEASES: Final[dict[str, Callable[[], Any]]] = {
     "local full losses": lambda: losses(feedback="full"),
     "central bandit losses": lambda: losses(trust="central"),
     "central full losses": lambda: losses(trust="central", feedback="full", delta=1e-5),
-    "counted prefixes": counted,
 }
 """What they were planted in."""

@@ -11,10 +11,10 @@ from tacit.accounting.calibrate import events_of
 from tacit.accounting.composition import epsilon_of
 from tacit.accounting.events import GaussianEvent, LaplaceEvent
 from tacit.accounting.families import Family
-from tacit.errors import NotSupported, PrivacyBudgetExceeded
+from tacit.errors import PrivacyBudgetExceeded
 from tacit.noise.continual.accumulated import AccumulatedNoise
-from tacit.noise.continual.counter import add, begin, sample_path
-from tacit.randomness import SecureNoise, SimulationNoise
+from tacit.noise.continual.counter import sample_path
+from tacit.randomness import SimulationNoise
 
 FAMILIES = (Family(name="moves", up=5, down=5, shift=1.0), Family(name="outcomes", up=6, down=6, shift=1.0))
 BOTH = [1e-6, 0.0]
@@ -73,9 +73,7 @@ def test_g4_calibration_is_private_and_least(delta, epsilon):
 
 def test_what_was_not_paid_for_is_refused():
     counter = AccumulatedNoise(steps=1, scale=1.0, pure=True)
-    noise = SimulationNoise(np.random.default_rng(0))
-    after, _ = add(counter, begin(counter, 2), np.ones(2), noise)
+    state, generator = counter.begin(2), np.random.default_rng(0)
+    counter.step(counter.params, state, generator)
     with pytest.raises(PrivacyBudgetExceeded):
-        add(counter, after, np.ones(2), noise)
-    with pytest.raises(NotSupported):
-        add(counter, begin(counter, 2), np.ones(2), SecureNoise())
+        counter.step(counter.params, state, generator)

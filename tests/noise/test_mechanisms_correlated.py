@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from tacit.errors import InvalidInput
-from tacit.noise.continual.correlated import correlated_factor, sequential
+from tacit.release.central_batches import correlated_factor, sequential
 
 FOLLOWING = (100, 125, 156, 195, 4000)
 
@@ -50,5 +50,5 @@ def test_noise_drawn_one_after_the_other_solves_the_system():
 
 
 def test_a_batch_on_which_nobody_acts_is_refused():
-    with pytest.raises(InvalidInput, match="somebody must act"):
+    with pytest.raises(InvalidInput, match="must have users who act"):
         correlated_factor((3, 0))

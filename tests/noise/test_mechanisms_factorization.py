@@ -22,16 +22,14 @@ from tacit.accounting.events.gaussian import gaussian_mu
 from tacit.accounting.families import Family
 from tacit.errors import InvalidInput, NotSupported, PrivacyBudgetExceeded
 from tacit.noise.continual import factorization as factorization_stream
-from tacit.noise.continual.buffered_rates import (
+from tacit.noise.continual.counter import allocate_gaussian, gaussian_shares, sample_path
+from tacit.noise.continual.factorization import (
+    BufferedToeplitz,
     buffer_weights,
     buffered_rates,
     noise_norm,
-    strategy_norm,
-)
-from tacit.noise.continual.counter import add, allocate_gaussian, begin, gaussian_shares, sample_path
-from tacit.noise.continual.factorization import (
-    BufferedToeplitz,
     square_root_coefficients,
+    strategy_norm,
 )
 from tacit.randomness import SecureNoise, SimulationNoise
 
@@ -236,17 +234,13 @@ def test_bad_rates_are_refused() -> None:
         BufferedToeplitz.for_steps(5, 1.0).std_at(6)
 
 
-def test_the_budget_ends_and_floating_noise_is_not_deployed() -> None:
+def test_the_budget_ends() -> None:
     counter = BufferedToeplitz.for_steps(3, 1.0)
-    state = begin(counter, 2)
+    state, generator = counter.begin(2), np.random.default_rng(1)
     for _ in range(3):
-        state, _ = add(counter, state, np.ones(2), seeded(1))
+        counter.step(counter.params, state, generator)
     with pytest.raises(PrivacyBudgetExceeded):
-        add(counter, state, np.ones(2), seeded(1))
-    with pytest.raises(PrivacyBudgetExceeded):
-        counter.step(counter.params, state.stream, np.random.default_rng(1))
-    with pytest.raises(NotSupported, match="KaryTree"):
-        add(counter, begin(counter, 2), np.ones(2), SecureNoise())
+        counter.step(counter.params, state, generator)
 
 
 def test_memory_does_not_depend_on_the_number_of_steps() -> None:

@@ -17,7 +17,7 @@ from tacit.accounting.events import PureEvent
 from tacit.accounting.families import Family
 from tacit.errors import InvalidInput, PrivacyBudgetExceeded
 from tacit.noise.continual import kary_tree as kary_tree_stream
-from tacit.noise.continual.counter import add, begin, sample_path
+from tacit.noise.continual.counter import sample_path
 from tacit.noise.continual.kary_tree import (
     KaryTree,
     balanced_digits,
@@ -26,7 +26,7 @@ from tacit.noise.continual.kary_tree import (
 )
 from tacit.noise.continual.tree import LaplaceTree
 from tacit.noise.laplace import laplace_sum_tail
-from tacit.randomness import SecureNoise, SimulationNoise
+from tacit.randomness import SimulationNoise
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "reference"))
 
@@ -90,10 +90,9 @@ def test_broken_twins_are_caught() -> None:
 
 
 @pytest.mark.statistical
-@pytest.mark.parametrize("discrete", [False, True])
-def test_kary_tree_g2_error_and_covariance_of_the_stream(discrete: bool) -> None:
+def test_kary_tree_g2_error_and_covariance_of_the_stream() -> None:
     """False alarms below 1e-5 (largest of 91 z-scores under 5.5); a scale 25% off is rejected."""
-    tree = KaryTree(steps=13, release_final=True, arity=3, scale=2.0, discrete=discrete)
+    tree = KaryTree(steps=13, release_final=True, arity=3, scale=2.0)
     B, _, _ = kary_tree_matrices(13, 3)
     expected = B @ B.T * tree.node_variance
     assert np.diag(expected) == pytest.approx([tree.variance_at(k) for k in range(1, 14)])
@@ -154,22 +153,18 @@ def test_a_third_of_the_binary_tree_at_20000() -> None:
         KaryTree.calibrate([ONE], 1.0, 0.0, 20_000, arity=14)
 
 
-def test_the_budget_ends_and_deployment_is_exact() -> None:
-    tree = KaryTree(steps=6, release_final=False, arity=3, scale=4.0, discrete=True)
-    state = begin(tree, 40)
+def test_the_budget_ends_and_memory_stays_small() -> None:
+    tree = KaryTree(steps=6, release_final=False, arity=3, scale=4.0)
+    state, generator = tree.begin(40), np.random.default_rng(1)
     for _ in range(5):
-        state, released = add(tree, state, np.ones(40), SecureNoise())
-        assert np.array_equal(released, np.round(released))
+        tree.step(tree.params, state, generator)
     with pytest.raises(PrivacyBudgetExceeded):
-        add(tree, state, np.ones(40), SecureNoise())
-    with pytest.raises(PrivacyBudgetExceeded):
-        tree.step(tree.params, state.stream, np.random.default_rng(1))
+        tree.step(tree.params, state, generator)
     assert sum(part.nbytes for part in KaryTree.calibrate([ONE], 1.0, 0.0, 10**8).begin(288)) < 2_000_000
 
 
-@pytest.mark.parametrize("discrete", [False, True])
-def test_interpreted_and_compiled_streams_agree_to_the_bit(discrete: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    tree = KaryTree(steps=150, release_final=True, arity=5, scale=7.3, discrete=discrete)
+def test_interpreted_and_compiled_streams_agree_to_the_bit(monkeypatch: pytest.MonkeyPatch) -> None:
+    tree = KaryTree(steps=150, release_final=True, arity=5, scale=7.3)
     path = sample_path(tree, 5, seeded(4))
     for name in ("fill_laplace", "kary_draws_needed", "kary_advance"):
         monkeypatch.setattr(kary_tree_stream, name, getattr(kary_tree_stream, name).py_func)

@@ -6,9 +6,9 @@ from scipy import stats
 
 from tacit.data.counts import flow_counts, flow_groups, join_counts
 from tacit.environments.registry import make
-from tacit.noise import multinomial_split
+from tacit.noise import one_slot
 from tacit.noise.layout import held_slots
-from tacit.noise.multinomial_split import dealt_slots, shared_slots
+from tacit.noise.one_slot import dealt_slots, shared_slots
 from tacit.policies import DeterministicPolicy, uniform_policy
 
 MDP = make("random-mdp:states=3,actions=2,horizon=3,seed=4")
@@ -69,12 +69,12 @@ def test_everybody_sends_one_card_of_the_deck():
 
 def test_size_decides_who_is_asked(monkeypatch):
     asked = []
-    monkeypatch.setattr(multinomial_split, "dealt_slots", lambda *_: asked.append("dealt"))
-    monkeypatch.setattr(multinomial_split, "held_slots", lambda *_: asked.append("shared"))
+    monkeypatch.setattr(one_slot, "dealt_slots", lambda *_: asked.append("dealt"))
+    monkeypatch.setattr(one_slot, "held_slots", lambda *_: asked.append("shared"))
     shared_slots(COUNTS, COUNTS.rewards, SENDERS, np.random.default_rng(0))
-    monkeypatch.setattr(multinomial_split, "CELLS", 54)
+    monkeypatch.setattr(one_slot, "CELLS", 54)
     shared_slots(COUNTS, COUNTS.rewards, SENDERS, np.random.default_rng(0))
-    monkeypatch.setattr(multinomial_split, "USERS_PER_ROW", 0)
+    monkeypatch.setattr(one_slot, "USERS_PER_ROW", 0)
     shared_slots(COUNTS, COUNTS.rewards, SENDERS, np.random.default_rng(0))
     assert asked == ["shared", "dealt", "shared"]
 

@@ -17,23 +17,23 @@ from slow_counters import released_nodes, tree_exposure
 from tacit.accounting.composition import delta_of, epsilon_of
 from tacit.accounting.events import LaplaceEvent
 from tacit.accounting.families import Family
-from tacit.errors import InvalidInput, NotSupported, PrivacyBudgetExceeded
+from tacit.errors import InvalidInput, PrivacyBudgetExceeded
 from tacit.kernels import kernel
 from tacit.noise import laplace
 from tacit.noise.continual import tree as tree_stream
-from tacit.noise.continual.counter import add, allocate_laplace, begin, nearest_whole, sample_path
-from tacit.noise.continual.kary_tree import KaryTree
+from tacit.noise.continual.counter import allocate_laplace, sample_path
 from tacit.noise.continual.tree import (
     LaplaceTree,
     tree_levels,
 )
 from tacit.noise.laplace import (
     discrete_laplace_variance,
+    laplace_radius,
     laplace_sum_chernoff,
     laplace_sum_radius,
     laplace_sum_tail,
 )
-from tacit.randomness import SecureNoise, SimulationNoise
+from tacit.randomness import SimulationNoise
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "reference"))
 
@@ -115,10 +115,9 @@ def test_laplace_tree_g4_the_stream_is_the_matrix_b_exactly(last: int) -> None:
     "tree",
     [
         LaplaceTree(steps=8, release_final=False, scale=3.0),
-        LaplaceTree(steps=8, release_final=False, scale=3.0, discrete=True),
         LaplaceTree(steps=8, release_final=False, scale=3.0, padded=True),
     ],
-    ids=["laplace", "discrete", "padded"],
+    ids=["laplace", "padded"],
 )
 def test_laplace_tree_g2_error_and_covariance_of_the_stream(tree: LaplaceTree) -> None:
     """False alarms below 1e-5 (largest of 28 z-scores under 5.5); a scale 25% off, or redrawn noise, is rejected."""
@@ -174,9 +173,8 @@ def test_chernoff_covers_the_discrete_sum() -> None:
     for _ in range(n - 1):
         total = np.convolve(total, pmf)
     values = np.arange(total.size) - total.size // 2
-    tree = LaplaceTree(steps=64, release_final=False, scale=b, discrete=True)
-    assert tree.max_terms == n
-    assert 0.0 < total[np.abs(values) > tree.radius(p)].sum() <= p
+    radius = laplace_radius(n, p, scale=b, discrete=True)
+    assert 0.0 < total[np.abs(values) > radius].sum() <= p
 
 
 @pytest.mark.parametrize(("delta", "final"), [(0.0, False), (0.0, True), (1e-6, False)])
@@ -218,70 +216,13 @@ def test_the_binary_tree_at_20000() -> None:
     assert LaplaceTree.calibrate([ONE], 1.0, 0.0, 20_000).max_std == pytest.approx(79.4, abs=0.05)
 
 
-def test_state_in_state_out_and_the_budget_ends() -> None:
+def test_the_kernel_ends_with_the_budget() -> None:
     tree = LaplaceTree(steps=4, release_final=False, scale=1.0)
-    start = begin(tree, 2)
-    state, noise = start, seeded(3)
-    for k in range(1, 4):
-        state, released = add(tree, state, np.array([1.0, 0.0]), noise)
-        assert np.array_equal(state.totals, [k, 0.0])
-        assert np.array_equal(released, state.totals + state.stream.noise)
-    assert not start.totals.any()
-    assert not start.stream.sums.any()
-    assert start.stream.time[0] == 0
+    state, noise = tree.begin(2), seeded(3)
+    for _ in range(3):
+        tree.step(tree.params, state, noise.generator)
     with pytest.raises(PrivacyBudgetExceeded):
-        add(tree, state, np.zeros(2), noise)
-    with pytest.raises(PrivacyBudgetExceeded):  # the kernel refuses too
-        tree.step(tree.params, state.stream, noise.generator)
-
-
-def test_deployment_takes_integers_from_the_operating_system_only() -> None:
-    tree = LaplaceTree(steps=10, release_final=False, scale=5.0, discrete=True, padded=True)
-    state = begin(tree, 50)
-    for _ in range(8):
-        state, released = add(tree, state, np.ones(50), SecureNoise())
-        assert np.array_equal(released, np.round(released))
-    assert state.stream.noise.any()
-    with pytest.raises(TypeError, match="Generator"):
-        add(tree, state, np.ones(50), np.random.default_rng(1))  # type: ignore[arg-type]
-    for floating in (LaplaceTree(steps=9, release_final=False, scale=5.0),):
-        with pytest.raises(NotSupported, match="discrete=True"):
-            add(floating, begin(floating, 1), np.ones(1), SecureNoise())
-    with pytest.raises(InvalidInput, match="whole shifts"):
-        tree.events(Family(name="reward", up=1, down=1, shift=0.5))
-
-
-@pytest.mark.parametrize("kind", [LaplaceTree, KaryTree])
-def test_secure_noise_hides_fractions_too(kind) -> None:
-    # Up to 0.2.0 the fractional part of a sum stood in the release as it was: integer noise does not touch it.
-    more = {"arity": 3} if kind is KaryTree else {}
-    tree = kind(steps=10, release_final=False, scale=5.0, discrete=True, **more)
-    x = np.array([0.3, 0.5, 0.7, -0.2, 1.0, math.nan, math.inf, -math.inf])
-    state, _ = add(tree, begin(tree, x.size), x, seeded(1))  # a simulation keeps fractions
-    for _ in range(5):
-        state, released = add(tree, state, x, SecureNoise())
-        assert np.array_equal(released, np.floor(released))
-    state = begin(tree, x.size)
-    for k in range(1, 6):
-        state, _ = add(tree, state, x, SecureNoise())
-        np.testing.assert_array_equal(state.totals, k * np.array([0.0, 1.0, 1.0, 0.0, 1.0, 0.0, 0.0, 0.0]))
-
-
-def test_rounding_moves_no_two_numbers_further_apart_than_whole_steps() -> None:
-    generator = np.random.default_rng(0)
-    x = np.concatenate([generator.integers(-40, 40, 4000) / 8.0, generator.normal(size=4000)])
-    for step in (1.0, 2.0, 7.0):
-        other = x + step * generator.choice([-1.0, -0.5, 0.0, 0.25, 1.0], size=x.size)
-        apart = np.abs(nearest_whole(x) - nearest_whole(other))
-        assert apart.max() == step
-        assert np.abs(nearest_whole(x) - x).max() <= 0.5
-
-
-def test_messages_contain_no_data() -> None:
-    tree = LaplaceTree(steps=9, release_final=False, scale=5.0)
-    with pytest.raises(InvalidInput) as caught:
-        add(tree, begin(tree, 3), np.full(2, 1234567.0), seeded(1))
-    assert "1234567" not in str(caught.value)
+        tree.step(tree.params, state, noise.generator)
 
 
 @pytest.mark.parametrize("bad", [0, -1, 1.5, math.nan])
@@ -298,12 +239,9 @@ def test_bad_input_is_refused(bad: float) -> None:
 
 
 @pytest.mark.parametrize("padded", [False, True])
-@pytest.mark.parametrize("discrete", [False, True])
-def test_interpreted_and_compiled_streams_agree_to_the_bit(
-    padded: bool, discrete: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_interpreted_and_compiled_streams_agree_to_the_bit(padded: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     trees = [
-        LaplaceTree(steps=70, release_final=True, scale=7.3, padded=padded, discrete=discrete),
+        LaplaceTree(steps=70, release_final=True, scale=7.3, padded=padded),
     ]
     compiled = [sample_path(tree, 5, seeded(4)) for tree in trees]
     monkeypatch.setattr(laplace, "laplace_draw", laplace.laplace_draw.py_func)

@@ -75,6 +75,12 @@ ADDITIONS: Mapping[str, Changes] = {
                 '    toy_option: int = option("Nothing; a number.", 7)\n    because: str | None = field(',
             ),
         ),
+        "runs/runner.py": (
+            (
+                "    value_users: int | None = None,\n",
+                "    toy_option: int = 7,\n    value_users: int | None = None,\n",
+            ),
+        ),
     },
     "certificate field": {
         "accounting/terms.py": (

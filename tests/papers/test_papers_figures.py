@@ -11,9 +11,8 @@ import pytest
 from papers.catalogue import EXPERIMENTS, title_of
 from papers.garcelon2021local import experiments as garcelon2021
 from papers.panels import Painted, PanelFigure
-from tacit.runs.figures import STYLES, WIDTH, FigureSpec, style_of
+from tacit.runs.figures import NAMED, STYLES, WIDTH, FigureSpec, style_of
 from tacit.runs.storage_paths import read_json
-from tacit.runs.styles import NAMED
 
 ROOT = Path(__file__).parents[2]
 SPECS = [(name, spec) for name, experiment in EXPERIMENTS.items() for spec in experiment.figures]

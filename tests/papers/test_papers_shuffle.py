@@ -24,7 +24,7 @@ from tacit.released.counts import CountShape, empty_counts
 from tacit.runs.assemble import assemble
 from tacit.runs.comparison import Run, run_comparison
 from tacit.runs.config import RunConfig
-from tacit.runs.styles import NAMED, STYLES, style_of
+from tacit.runs.figures import NAMED, STYLES, style_of
 
 RESULTS = Path(__file__).parents[2] / "results"
 SMALL = CountShape(horizon=2, num_states=2, num_actions=2, staged=True)

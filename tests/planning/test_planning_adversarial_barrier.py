@@ -13,11 +13,18 @@ from layered_oracles import BarrierProgram, structure
 from scipy.optimize import brentq, minimize
 
 from tacit.errors import InvalidInput
-from tacit.planning.barrier_dual import evaluate, newton_step, start
-from tacit.planning.barrier_flow import FLOOR, barrier_work, solve_barrier_flow
+from tacit.planning.barrier_flow import FLOOR, barrier_work, evaluate, newton_step, solve_barrier_flow, start
 from tacit.planning.barrier_row import split_flow
-from tacit.planning.flow_report import CONVERGED, DUAL, GAP, ITERATIONS, REPORT_SIZE, RESIDUAL
-from tacit.planning.layered import layered_geometry, push_forward
+from tacit.planning.layered import (
+    CONVERGED,
+    DUAL,
+    GAP,
+    ITERATIONS,
+    REPORT_SIZE,
+    RESIDUAL,
+    layered_geometry,
+    push_forward,
+)
 
 WORLD = layered_geometry((1, 3, 2, 3, 1), 2)
 STRESS = [1000, pytest.param(5000, marks=pytest.mark.slow)]

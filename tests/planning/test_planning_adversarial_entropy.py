@@ -12,10 +12,17 @@ from layered_oracles import EntropyProgram, structure
 from slow_flows import exact_policy
 
 from tacit.errors import InvalidInput
-from tacit.planning.entropy_dual import evaluate, residuals
-from tacit.planning.entropy_flow import entropy_work, move_worst, solve_entropy_flow
-from tacit.planning.flow_report import CONVERGED, DUAL, GAP, ITERATIONS, REPORT_SIZE, RESIDUAL
-from tacit.planning.layered import layered_geometry, push_forward
+from tacit.planning.entropy_flow import entropy_work, evaluate, move_worst, residuals, solve_entropy_flow
+from tacit.planning.layered import (
+    CONVERGED,
+    DUAL,
+    GAP,
+    ITERATIONS,
+    REPORT_SIZE,
+    RESIDUAL,
+    layered_geometry,
+    push_forward,
+)
 
 WORLD = layered_geometry((1, 3, 2, 3, 1), 2)
 STRESS = [1000, pytest.param(5000, marks=pytest.mark.slow)]

@@ -11,8 +11,18 @@ from tacit.arrays import Floats
 from tacit.errors import InvalidInput, TacitError, require
 from tacit.planning.barrier_flow import barrier_work, solve_barrier_flow
 from tacit.planning.entropy_flow import entropy_work, solve_entropy_flow
-from tacit.planning.flow_report import CONVERGED, DUAL, FALLBACKS, GAP, ITERATIONS, REPORT_SIZE, RESIDUAL
-from tacit.planning.layered import LayeredGeometry, bound_occupancy, upper_work
+from tacit.planning.layered import (
+    CONVERGED,
+    DUAL,
+    FALLBACKS,
+    GAP,
+    ITERATIONS,
+    REPORT_SIZE,
+    RESIDUAL,
+    LayeredGeometry,
+    bound_occupancy,
+    upper_work,
+)
 
 
 class Unsolved(TacitError):

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from functools import cache
 
 from tacit.errors import InvalidInput, NotSupported
+from tacit.learners.linucb_published import PUBLISHED
 from tacit.learners.table import LEARNERS
 from tacit.runs.assemble import Assembled, assemble
 from tacit.runs.config import RunConfig
@@ -14,9 +15,10 @@ EPISODES = 400
 WORLDS = (
     ("", {"environment": "riverswim:states=3,horizon=3"}),
     (":policy=gaussian", {"environment": "dose-bandit:contexts=2"}),
+    ("", {"environment": "linear-bandit:features=3,actions=2"}),
     ("", {"environment": "layered:layers=3,states=2,actions=2,seed=1", "adversary": "iid"}),
 )
-"""A table, a clinic of doses and a layered world with an adversary, each with the options that learners need there."""
+"""A table, doses, a linear bandit and a layered world with an adversary, with the options that learners need."""
 PRIVATE = ("central", "local", "shuffle")
 
 
@@ -44,6 +46,7 @@ def runs(name: str) -> Iterator[tuple[str, str, Assembled]]:
 def parts_of(learner: str, trust: str, world: tuple[tuple[str, str], ...]) -> Assembled | None:
     """The parts of a run; None: this learner does not act there."""
     privacy = {} if trust == "none" else {"trust": trust, "epsilon": 5.0, "delta": 1e-6}
+    privacy |= {"calibration": "paper"} if learner in PUBLISHED else {}
     try:
         return assemble(RunConfig(learner=learner, episodes=EPISODES, seeds=(0,), **dict(world), **privacy))
     except (InvalidInput, NotSupported):

@@ -10,8 +10,8 @@ from tacit.accounting.claims import OUTPUTS, PrivacyClaim, PrivacyUnit
 from tacit.data.trajectories import Trajectories, Trajectory
 from tacit.protocol import TOTALS, Totals
 from tacit.release.shuffle.batches import batch_spec
-from tacit.release.shuffle.messages import Transport
 from tacit.release.shuffle.noise import BitNoise
+from tacit.release.shuffle.roles import Transport
 from tacit.release.shuffle_release import ShufflePlan, ShuffleRelease
 from tacit.release.staged import Staged
 from tacit.released.batches import BatchQuery

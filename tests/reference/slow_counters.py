@@ -9,7 +9,7 @@ import numpy as np
 from scipy import optimize
 
 from tacit.errors import require_count
-from tacit.noise.continual.buffered_rates import noise_norm, strategy_norm
+from tacit.noise.continual.factorization import noise_norm, strategy_norm
 from tacit.noise.continual.kary_tree import balanced_digits, kary_levels
 
 

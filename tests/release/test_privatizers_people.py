@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import tacit
+from papers.gradient_requests import gradient_request
 from papers.square_root import SquareRootFactorization
 from tacit.accounting.claims import PrivacyUnit
 from tacit.accounting.composition import epsilon_of
@@ -28,7 +29,7 @@ from tacit.noise.table import names_of
 from tacit.protocol import TOTALS
 from tacit.randomness import SimulationNoise
 from tacit.release.losses import make_adversarial
-from tacit.release.request import PrivacyRequest, gradient_request
+from tacit.release.request import PrivacyRequest
 from tacit.release.table import make_privatizer
 from tacit.released.batches import BatchQuery, PlannedBatch
 from tacit.released.counts import CountShape
@@ -258,7 +259,7 @@ def test_several_reports_are_refused_where_nothing_is_known_about_them() -> None
         made("shuffle", 1, unit=PrivacyUnit(reports=2, per_stage=2), users_per_batch=3)
     with pytest.raises(NotSupported, match="one trajectory"):
         made("central", 2, calibration="paper")
-    with pytest.raises(InvalidInput, match="protects nobody"):
+    with pytest.raises(InvalidInput, match="requires a trust model"):
         made("none", 2, epsilon=None, delta=None)
     with pytest.raises(InvalidInput, match="reports_per_person"):
         tacit.RunConfig(environment="riverswim", learner="ucbvi", episodes=9, seeds=(0,), reports_per_person=2)

@@ -15,9 +15,8 @@ import pytest
 from scipy.stats import binom
 
 from tacit.randomness import SimulationNoise
-from tacit.release.shuffle.messages import Transport
 from tacit.release.shuffle.noise import BitNoise, paper_bit_noise
-from tacit.release.shuffle.roles import coins, pack, permuted
+from tacit.release.shuffle.roles import Transport, coins, pack, permuted
 from tacit.statistics.count_spec import ReleaseSpec
 
 N, C, M = 2, 2, 2  # users, counters, noise bits per user and counter: 256 equally described outcomes

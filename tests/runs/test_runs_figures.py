@@ -7,8 +7,7 @@ import pytest
 
 import tacit
 from tacit.errors import InvalidInput
-from tacit.runs.figures import FigureSpec, plot, series
-from tacit.runs.styles import apart
+from tacit.runs.figures import FigureSpec, apart, plot, series
 
 
 @pytest.fixture(scope="module")

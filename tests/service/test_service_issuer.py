@@ -253,7 +253,6 @@ def test_a_database_out_of_reach_is_unavailable_and_not_a_crash(house, monkeypat
 def test_an_issuer_of_another_study_or_without_a_key_is_refused(house):
     again = open_issuer(house.config)
     assert again.study == STUDY
-    again.close()
     (house.place / "design.json").write_text(json.dumps(FakeDesign(kind="test-stamped", labels=7).to_dict()))
     with pytest.raises(InvalidInput, match="another study"):
         open_issuer(house.config)

@@ -32,7 +32,7 @@ SAMPLED = assemble(
 def test_every_learner_runs_and_all_but_the_ancestors_run_in_private() -> None:
     assert {label.split()[0] for label in LABELS} == set(names())
     assert {label.split()[0] for label, _ in PRIVATE} == set(names()) - ancestors()
-    assert {label.split()[1] for label in LABELS} == {"riverswim", "dose-bandit", "layered"}
+    assert {label.split()[1] for label in LABELS} == {"riverswim", "dose-bandit", "linear-bandit", "layered"}
 
 
 class Watched:
@@ -159,7 +159,7 @@ class Foreign:
 def test_a_privatizer_that_answers_something_else_is_refused(parts, tmp_path) -> None:
     ledger = Ledger.open(tmp_path / "ledger.sqlite", parts.claim)
     others = {other.privatizer.answers: other.privatizer for other in PARTS if other.learner.asks != parts.learner.asks}
-    assert len(others) == 5
+    assert len(others) == 6
     for answered, privatizer in others.items():
         message = (
             f"{parts.learner.name} asks for {parts.learner.asks.words()}, which foreign does not answer: it answers "

@@ -21,10 +21,7 @@ from central_tools import central_claim
 from channel_tools import SMALL, bits_channel, claim_of, local_channel, request_of
 from recorded_bits import Recorded
 
-from tacit.accounting.families import Family
 from tacit.data.trajectories import FeatureUsers, LossUser, Trajectory
-from tacit.noise.continual.kary_tree import KaryTree
-from tacit.noise.continual.tree import LaplaceTree
 from tacit.protocol import TOTALS
 from tacit.randomness import SecureNoise
 from tacit.release.batch_release import BatchPlan
@@ -542,6 +539,22 @@ def central_vectors() -> Iterator[SecurePath]:
         return little([a + z for a, z in zip(sums, bits.gaussian(10, channel.variance), strict=True)])
 
     yield SecurePath("central-vectors", lambda: released_once(channel, channel.query, crowd), replay)
+    users = FeatureUsers(*(np.concatenate(parts) for parts in zip(*crowd[:-1], strict=True)))
+
+    def table(bits: Recorded) -> bytes:
+        """The same people as a table: all rewards are rounded in one draw."""
+        gains = [0.0 if r != r else min(max(float(r), 0.0), 1.0) * 16.0 for r in users.rewards]
+        ups, sums = bits.each([gain - int(gain) for gain in gains]), [0] * 10
+        for person, gain, up in zip(crowd[:-1], gains, ups, strict=True):
+            X, slot, _ = whole_row(person, SimpleNamespace(each=lambda _: [0]))  # type: ignore[arg-type]
+            for place, amount in enumerate(moments_of(X, 2 * (int(gain) + up) - 16)):
+                sums[5 * slot + place] += amount
+        return little([a + z for a, z in zip(sums, bits.gaussian(10, channel.variance), strict=True)])
+
+    def release() -> bytes:
+        return bytes(channel.release_table(channel.begin_secret(), users, PEOPLE, NOISE)[1])
+
+    yield SecurePath("central-vectors of a table", release, table)
 
 
 def shuffle_vectors() -> Iterator[SecurePath]:
@@ -706,27 +719,7 @@ def shuffled_roles() -> SecurePath:
     return SecurePath("roles of the shuffle protocol", release, replay)
 
 
-def counters() -> Iterator[SecurePath]:
-    """Continual counters on the integers: the noise vectors of every step, in the order of the tree."""
-    family = (Family(name="ones", up=1, down=1, shift=1.0),)
-    for kind in (LaplaceTree, KaryTree):
-        counter = kind.calibrate(family, 1.0, 0.0, 8, discrete=True)
-
-        def release(counter=counter) -> list[list[float]]:
-            return [counter.secure_draws(k, 3, NOISE).tolist() for k in range(1, counter.releases + 1)]
-
-        def replay(bits: Recorded, counter=counter) -> list[list[list[float]]]:
-            found = []
-            for k in range(1, counter.releases + 1):
-                rows = counter.draws_at(k)
-                flat = bits.laplace(3 * rows, counter.scale)
-                found.append([[float(one) for one in flat[3 * i : 3 * i + 3]] for i in range(rows)])
-            return found
-
-        yield SecurePath(f"counter {counter.NAME}", release, replay)
-
-
 KINDS = tuple(kind for kind, made in CHANNELS.items() if made.__module__.startswith("tacit."))
 """Every kind of tacit; other tests put their fakes beside them."""
 OF_CHANNELS = [(kind, path) for kind in KINDS if kind in TWINS for path in TWINS[kind]()]
-PATHS = [path for _, path in OF_CHANNELS] + [*orders(), *counters()]
+PATHS = [path for _, path in OF_CHANNELS] + [*orders()]

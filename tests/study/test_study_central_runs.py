@@ -8,6 +8,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
+from papers.gradient_requests import gradient_request
 from tacit.accounting.claims import PrivacyUnit
 from tacit.environments.registry import make_environment
 from tacit.errors import InvalidInput, NotSupported
@@ -22,7 +23,7 @@ from tacit.release.contract import StageSize
 from tacit.release.counts_contract import count_precision, sampling_of, sum_precision
 from tacit.release.gradient_noise import GradientSpec
 from tacit.release.gradient_release import GradientPlan
-from tacit.release.request import PrivacyRequest, gradient_request, make_claim
+from tacit.release.request import PrivacyRequest, make_claim
 from tacit.release.staged import Staged
 from tacit.release.totals_release import TotalsPlan
 from tacit.released.batches import BatchQuery

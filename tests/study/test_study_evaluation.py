@@ -33,7 +33,7 @@ CLAIM = PrivacyClaim(trust="central", epsilon=1.0, delta=1e-6, unit=PrivacyUnit(
 
 
 def weights_vector(x):
-    """The vector of Lemma S11, written down a second time."""
+    """The vector of Lemma S11 (weighted returns), written down a second time."""
     u, s, c = x
     return np.array([u * s, 0.6 * u, 0.5 * u**2, 0.3 * u**2 * s, 0.4 * u**2 * s**2, 0.1 * c])
 

@@ -18,6 +18,7 @@ from tacit.accounting.events import GaussianEvent
 from tacit.accounting.ledger import Ledger
 from tacit.cli import main
 from tacit.data.trajectories import prepare_world, roll_out
+from tacit.documents import vouched
 from tacit.errors import InvalidInput, PrivacyViolation
 from tacit.policies import uniform_policy
 from tacit.protocol import TOTALS
@@ -26,7 +27,7 @@ from tacit.release import curator
 from tacit.study import learning
 from tacit.study.episodes import read_episodes
 from tacit.study.learn_files import save_learned, verify_learned
-from tacit.study.learning import LearnRequest, deal, learn, learn_from, planned
+from tacit.study.learning import LearnRequest, deal, learn, learn_from
 
 WORLD = "riverswim:states=4,horizon=6"
 RIVER = {
@@ -96,7 +97,7 @@ def test_what_nobody_did_is_named_as_unsupported(river):
         request = LearnRequest(mapping=episodes.mapping, epsilon=3.0, delta=1e-6, people=20_000)
         channel = request.channels[0]
         _, payload = channel.simulate(channel.begin_secret(), episodes.trajectories, TOTALS, simulated(seed))
-        found = planned(request, (payload,), request.certificate("simulation"))
+        found = request.planned((payload,), request.certificate("simulation"))
         first = [state for step, state in found.summary["unsupported"] if step == 0]
         assert first == ["s1", "s2", "s3"]
         assert not [step for step, state in found.summary["unsupported"] if state == "s0"]
@@ -226,7 +227,7 @@ def test_what_was_released_is_counts_with_the_stated_noise(tmp_path, monkeypatch
 def test_noise_of_another_kind_is_a_type_error(small):
     episodes = read_episodes(small, log.mapping())
     request = learned_small(small).request
-    with pytest.raises(TypeError, match="SecureNoise"):
+    with pytest.raises(InvalidInput, match="SecureNoise"):
         learn_from(request, episodes, np.random.default_rng(0))
 
 
@@ -332,7 +333,7 @@ def test_a_release_that_fails_is_not_charged_and_leaves_nothing(tmp_path, comman
     import tacit.study.learn_files as files
 
     def fails(*args, **kwargs):
-        raise OSError(28, "no space left on device")
+        raise OSError(28, "no space left on device", "learned.json")
 
     if at == "release":
         monkeypatch.setattr(curator, "draw_noise", fails)
@@ -473,3 +474,108 @@ def test_a_request_says_what_it_needs(small):
     assert math.isclose(request.claim.epsilon, 1.0)
     with pytest.raises(InvalidInput):
         LearnRequest.from_dict({**request.to_dict(), "seed": 1})
+
+
+def test_every_decision_is_marked_learned_or_default(river):
+    """The first step supports one state; what supports it is its visits over the deviation of their noise."""
+    found = learn(river, RIVER, epsilon=3.0, delta=1e-6, behaviour="known", noise=simulated())
+    support = found.policy.support
+    np.testing.assert_array_equal(support.learned[0], [True, False, False, False])
+    action = found.plan.actions[0, 0]
+    visits = learning.released_counts(found.request, found.payloads).visits[0, 0, action]
+    assert support.noise_units[0, 0] == pytest.approx(visits / found.request.basis.noise_std()["visits"], abs=1e-3)
+    assert (support.noise_units[support.learned] > support.threshold).all()
+    assert support.noise_units[0, 1:].max() < support.threshold
+    assert [["default" in word for word in row[1:2]] for row in found.policy.table()] == [[False]] + 3 * [[True]]
+    again = tacit.NamedPolicy.from_json(found.policy.to_json())
+    assert again.to_dict() == found.policy.to_dict()
+    assert found.policy.to_dict()["format_version"] == 2
+    assert "default" not in str(tacit.NamedPolicy.from_dict(found.policy.to_dict()).table()[0])
+    for name, value in (("learned", [[True]]), ("noise_units", [["x"] * 4] * 6), ("threshold", math.inf)):
+        broken = {**found.policy.to_dict(), "support": {**support.to_dict(), name: value}}
+        with pytest.raises(InvalidInput, match=r"support|noise_units|threshold"):
+            tacit.NamedPolicy.from_dict(broken)
+
+
+def test_pooled_steps_know_what_single_steps_do_not(river):
+    """Stationary: state s3 is met in late steps only, and has a learned action in every step then."""
+    asked = {"epsilon": 3.0, "delta": 1e-6, "behaviour": "known"}
+    apart = learn(river, RIVER, **asked, noise=simulated())
+    pooled = learn(river, RIVER, **asked, stationary=True, noise=simulated())
+    assert pooled.policy.support.learned.all()
+    assert not apart.policy.support.learned.all()
+    assert value_of(pooled.policy.to_numpy()) > 0.45
+    assert pooled.request.to_dict()["stationary"] is True
+    assert "stationary" not in apart.request.to_dict()
+    assert LearnRequest.from_dict(apart.request.to_dict()) == apart.request
+    counts = learning.released_counts(apart.request, apart.payloads)
+    from tacit.planning.pessimism import pooled_steps
+
+    together = pooled_steps(counts)
+    np.testing.assert_allclose(together.visits[3], counts.visits.sum(axis=0))
+    np.testing.assert_allclose(together.variance, counts.variance * [5, 6, 6])
+
+
+def test_a_person_teaches_or_compares_and_never_both(river, monkeypatch):
+    """Two releases about disjoint people, each with the whole claim; the interval is about the policy that came out."""
+    from tacit.study import split as splitting
+
+    taught, compared = [], []
+    monkeypatch.setattr(splitting, "learn_from", lambda r, e, n: taught.append(e) or learn_from(r, e, n))
+    evaluate = splitting.evaluate_episodes
+    monkeypatch.setattr(splitting, "evaluate_episodes", lambda r, e, n: compared.append(e) or evaluate(r, e, n))
+    rows = np.arange(20_000)
+    monkeypatch.setattr(learning, "check_log", lambda *a, **k: tagged(rows, river))
+    found = learn(
+        river, RIVER, epsilon=3.0, delta=1e-6, behaviour="known", compare=0.25, stationary=True, noise=simulated()
+    )
+    assert (found.request.people, found.comparison.request.people) == (15_000, 5_000)
+    both = np.concatenate([e.propensities[:, 0] for e in (*taught, *compared)])
+    np.testing.assert_array_equal(np.sort(both), (1 + rows) / 30_000)
+    one = found.comparison["learned"]
+    assert one.low <= value_of(found.policy.to_numpy()) <= one.high
+    assert one.gain[0] == pytest.approx(one.value - found.comparison["log"].value)
+    assert found.comparison.certificate.claim.epsilon == found.certificate.claim.epsilon == 3.0
+
+
+def tagged(rows, river):
+    """The episodes, each with a propensity that tells whose it is."""
+    from dataclasses import replace
+
+    from tacit.study.episodes import check_log
+
+    check, episodes = check_log(river, RIVER)
+    return check, replace(episodes, propensities=np.repeat((1 + rows[episodes.persons])[:, None] / 30_000, 6, axis=1))
+
+
+def test_learn_compares_and_verifies_and_a_dry_run_releases_nothing(tmp_path, capsys, monkeypatch):
+    path = river_log(tmp_path / "log.csv", 300)
+    (tmp_path / "mapping.json").write_text(json.dumps(RIVER), encoding="utf-8")
+    command = ["learn", str(path), "--mapping", str(tmp_path / "mapping.json"), *GOOD]
+    before = files_of(tmp_path)
+    with monkeypatch.context() as patched:
+        patched.setattr(curator, "draw_noise", None)
+        assert main([*command, "--dry-run", "--json", "--stationary"]) == 0
+    outlook = json.loads(capsys.readouterr().out)["outlook"]
+    assert files_of(tmp_path) == before
+    assert outlook["even_visits"] == 300 * 6 / 8
+    needed = outlook["told_apart"]
+    # Two rows with N visits: the difference has variance 2 (1/(4N) + v/(2N²)), of pooled noise v = 6 σ².
+    N, v = needed[1]["visits"], 6.0 * outlook["noise_std"]["rewards"] ** 2
+    assert math.sqrt(2.0 * (0.25 / N + v / 2.0 / N**2)) * 2.801585 == pytest.approx(0.1, rel=1e-3)
+    out = tmp_path / "out"
+    assert main([*command, "--compare", "0.3", "--out", str(out)]) == 0
+    assert "the rule of the log" in capsys.readouterr().out
+    (entry,) = Ledger.load(tmp_path / "log.ledger.db").entries()
+    assert entry.users == range(300)
+    assert main(["verify", str(out)]) == 0
+    content = json.loads((out / "learned.json").read_text())
+    assert content["request"]["people"] == 210
+    content["comparison"]["request"]["policies"]["learned"]["policy"]["actions"][0][0] ^= 1
+    content.pop("digest")
+    (out / "learned.json").write_text(json.dumps(vouched(content)))
+    capsys.readouterr()
+    assert main(["verify", str(out)]) == 1
+    assert main(["policy", "act", str(out / "policy.json"), "--step", "0", "--state", "s3", "--json"]) != 0
+    assert main([*command, "--compare", "0.001", "--out", str(tmp_path / "never")]) == 2
+    assert "both groups must have a person" in capsys.readouterr().err

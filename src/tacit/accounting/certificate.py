@@ -19,12 +19,14 @@ from typing import Any, Final, Literal, TypeAlias, get_args
 from tacit._version import __version__
 from tacit.accounting.claims import PrivacyClaim
 from tacit.accounting.composition import Method, delta_of, epsilon_of, method_of
-from tacit.accounting.events import Events, event_from_dict
+from tacit.accounting.events import Events, UnprotectedEvent, event_from_dict
 from tacit.accounting.families import CertifiedFamily
 from tacit.accounting.knowledge import Coalition, coalition_table, collusion
 from tacit.accounting.provenance import unchecked
+from tacit.accounting.renyi import Concentrated, concentrated
 from tacit.accounting.terms import Terms
 from tacit.accounting.wording import SIMULATION, WEAK, judge, odds, shown_up
+from tacit.arguments import checked
 from tacit.errors import require, require_real
 from tacit.notebook import block
 
@@ -78,11 +80,35 @@ class PrintedGuarantee:
 class Certificate:
     """What the accountant certifies; make one with `certify`.
 
-    `curve` holds pairs (delta, epsilon). `printed` is the guarantee that a paper prints for this calibration (None if
-    no paper is followed). `local_epsilon` is the pure guarantee of each single message that is left when learner and
-    shuffler collude (None: there is no such floor). `events` are what everything was computed from, and `terms` are
-    what it depends on beside; None in certificates of 0.1 and 0.2, and where a privatizer is asked outside of a run.
+    Attributes
+    ----------
+    claim
+        The promised guarantee.
+    epsilon, delta
+        The certified epsilon, rounded up, at the claim's delta.
+    curve
+        The privacy profile: pairs (delta, epsilon).
+    method
+        How epsilon was computed.
+    families
+        Noise and sensitivity of each family of counters.
+    calibration
+        `"tight"` or `"paper"`.
+    printed
+        The guarantee that a paper prints for this calibration; None if no paper is followed.
+    local_epsilon
+        The pure guarantee of each message when learner and shuffler collude; None if there is none.
+    events, others
+        What everything was computed from; `others` are events of other units that may cost more at another delta.
+    terms
+        What else the certificate depends on; None in certificates of 0.1 and 0.2 and outside of a run.
+    unchecked
+        Packages whose noise or events tacit has not checked.
+    coalitions
+        The epsilon that is left against parties that collude.
 
+    Examples
+    --------
     >>> from tacit.accounting.claims import PrivacyUnit
     >>> from tacit.accounting.events import GaussianEvent
     >>> claim = PrivacyClaim(trust="central", epsilon=1.0, delta=1e-6, unit=PrivacyUnit(reports=1, per_stage=1),
@@ -208,6 +234,10 @@ class Certificate:
         warnings.warn("render() is called describe() now; the old name goes with 0.10", DeprecationWarning, 2)
         return self.describe()
 
+    def concentrated(self, claimed: float | None = None) -> Concentrated:
+        """The zCDP and Rényi form, where there is one; `claimed` is the rho that was asked for."""
+        return concentrated([self.events or ((UnprotectedEvent(), 1),), *self.others], self.delta, claimed)
+
     @property
     def statement(self) -> str:
         """The text, as it stands in the JSON."""
@@ -244,6 +274,7 @@ class Certificate:
         }
 
     @classmethod
+    @checked
     def from_dict(cls, plain: Mapping[str, Any]) -> Certificate:
         """The certificate that `to_dict` wrote; what it says in words must follow from its numbers."""
         known = (set(FIRST_ENTRIES), {*cls.__dataclass_fields__, *FOLLOWING})
@@ -305,6 +336,7 @@ def in_other_words(plain: Mapping[str, Any]) -> bool:
     return version != __version__ or "\n" not in str(plain.get("statement", ""))
 
 
+@checked
 def certify(
     events: Events,
     families: Sequence[CertifiedFamily],
@@ -319,11 +351,37 @@ def certify(
 ) -> Certificate:
     """The certificate of the exact accountant for these events under this claim.
 
-    The events describe the change of one unit of the claim: all reports of one person. Where people are exposed to
-    different ones, `others` are those that may cost more at another delta; every number is the largest over all.
-    `paper_says` quotes the guarantee that the paper prints for the claim's epsilon; `paper_delta` is the delta that it
-    prints, if that is not the claim's (0 where the paper promises pure differential privacy). `by` is the privatizer.
+    Parameters
+    ----------
+    events
+        What one unit of the claim is exposed to: pairs (event, number).
+    families
+        Noise and sensitivity by family, for the text.
+    claim
+        The claim to certify.
+    calibration
+        `"tight"` or `"paper"`.
+    paper_says, paper_delta
+        The guarantee that the paper prints for the claim's epsilon, and the delta that it prints, if another.
+    local_epsilon
+        The pure guarantee of a single message, if there is one.
+    others
+        Events of other units that may cost more at another delta.
+    by
+        The privatizer, whose package is named.
 
+    Returns
+    -------
+    Certificate
+        Every number is the largest over all units, rounded up.
+
+    Raises
+    ------
+    InvalidInput
+        If a value breaks a stated rule; the message names it.
+
+    Examples
+    --------
     >>> from tacit.accounting.claims import PrivacyUnit
     >>> from tacit.accounting.events import LaplaceEvent
     >>> claim = PrivacyClaim(trust="local", epsilon=1.0, delta=0.0, unit=PrivacyUnit(reports=1, per_stage=1),

@@ -30,11 +30,68 @@ from collections.abc import Mapping
 from dataclasses import InitVar, dataclass, replace
 from fractions import Fraction
 from functools import cache
-from typing import Final, Literal, TypeAlias, get_args
+from typing import Any, Final, Literal, TypeAlias, get_args
 
-from tacit.accounting.wording import learned, odds
+from tacit.accounting.wording import learned, odds, shown_up
 from tacit.errors import InvalidInput, NotSupported, require, require_count, require_real
 from tacit.types import Trust
+
+REASONS: Final[Mapping[Output, Mapping[Output, str]]] = {
+    "every-message": {
+        "shuffled-transcript": "shuffling is post-processing",
+        "other-users-actions": "the billboard lemma",
+        "final-policy": "post-processing",
+        "published-sums": "post-processing",
+    },
+    "shuffled-transcript": {
+        "other-users-actions": "the billboard lemma",
+        "final-policy": "post-processing",
+        "published-sums": "post-processing",
+    },
+    "other-users-actions": {},
+    "final-policy": {},
+    "published-sums": {},
+    "nothing-protected": {},
+}
+"""What is implied by which guarantee, and why (Lemma P11 (implied claims), Lemma P8 (billboard))."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Implied:
+    """One guarantee that comes with another."""
+
+    notion: str
+    epsilon: float
+    delta: float
+    by: str
+
+    def describe(self) -> str:
+        """In words; epsilon is rounded up."""
+        return f"implied: ({shown_up(self.epsilon)}, {self.delta:g})-{self.notion}, by {self.by}"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values."""
+        return {"notion": self.notion, "epsilon": self.epsilon, "delta": self.delta, "by": self.by}
+
+
+def implied_claims(claim: PrivacyClaim, epsilon: float) -> tuple[Implied, ...]:
+    """What follows if `claim` is certified with this epsilon; nothing follows from an infinite one.
+
+    >>> from tacit.accounting.claims import PrivacyUnit
+    >>> claim = PrivacyClaim(trust="shuffle", epsilon=1.0, delta=1e-6, unit=PrivacyUnit(reports=1, per_stage=1),
+    ...                      neighbours="replace-one", output="shuffled-transcript")
+    >>> [found.describe() for found in implied_claims(claim, 0.95)]  # doctest: +NORMALIZE_WHITESPACE
+    ['implied: (0.95, 1e-06)-JDP, by the billboard lemma',
+     'implied: (0.95, 1e-06)-DP of the final policy, by post-processing',
+     'implied: (0.95, 1e-06)-DP of published sums, by post-processing']
+    """
+    if not math.isfinite(epsilon):
+        return ()
+    return tuple(
+        Implied(notion=NOTIONS[output], epsilon=epsilon, delta=claim.delta, by=reason)
+        for output, reason in REASONS[claim.output].items()
+    )
+
 
 __all__ = [
     "LARGEST_DELTA",
@@ -117,6 +174,20 @@ class PrivacyUnit:
     user is a stage. One report per stage is far cheaper to protect than several, since the stages have noise of their
     own.
 
+    Parameters
+    ----------
+    reports
+        How many reports (trajectories) of one person are protected together.
+    per_stage
+        How many of them may be in one stage.
+
+    Raises
+    ------
+    InvalidInput
+        If a value breaks a stated rule; the message names it.
+
+    Examples
+    --------
     >>> PrivacyUnit(reports=5, per_stage=1).describe()
     'any 5 reports of the same person, at most one per stage'
     """
@@ -184,10 +255,29 @@ class PrivacyUnit:
 class PrivacyClaim:
     """A privacy guarantee with everything it depends on; `delta` = 0 is pure differential privacy.
 
-    `neighbours`: "replace-one" compares any two trajectories of the unit, the empty one included (tacit accounts for
-    the full pattern of changes, which dominates the half that an empty trajectory makes); "zero-out" compares a
-    trajectory with the empty one only. A delta above 1e-3 takes `allow_large_delta=True`.
+    Parameters
+    ----------
+    trust
+        `"central"`, `"shuffle"`, `"local"` or `"none"`.
+    epsilon, delta
+        The bound of the privacy loss; `delta` = 0 is pure differential privacy.
+    unit
+        Whom the claim protects: a `PrivacyUnit`.
+    neighbours
+        `"replace-one"` compares any two trajectories of the unit, the empty one included; `"zero-out"` compares a
+        trajectory with the empty one only.
+    output
+        What an adversary sees.
+    allow_large_delta
+        Accept a delta above 1e-3.
 
+    Raises
+    ------
+    InvalidInput
+        If a value breaks a stated rule; the message names it.
+
+    Examples
+    --------
     >>> claim = PrivacyClaim(trust="shuffle", epsilon=1.0, delta=1e-6, unit=PrivacyUnit(reports=1, per_stage=1),
     ...                      neighbours="replace-one", output="shuffled-transcript")
     >>> claim.notion
@@ -205,7 +295,8 @@ class PrivacyClaim:
     allow_large_delta: InitVar[bool] = False
 
     def __post_init__(self, allow_large_delta: bool) -> None:
-        require(self.trust in OUTPUTS, f"trust must be one of {', '.join(OUTPUTS)}", given=self.trust)
+        known = isinstance(self.trust, str) and self.trust in OUTPUTS
+        require(known, f"trust must be one of {', '.join(OUTPUTS)}", given=self.trust)
         require(
             self.output in OUTPUTS[self.trust],
             f"with trust '{self.trust}' the output must be one of {', '.join(OUTPUTS[self.trust])}",

@@ -37,6 +37,7 @@ from tacit.accounting.composition import added_up, all_gaussian, delta_of, epsil
 from tacit.accounting.events import Events, event_from_dict, event_to_dict
 from tacit.accounting.journal import Journal, Receipt, Record, Writer
 from tacit.accounting.terms import NOISE_KINDS, NoiseKind
+from tacit.arguments import checked
 from tacit.errors import PrivacyBudgetExceeded, require
 
 __all__ = ["Entry", "Ledger", "NoiseKind", "Receipt"]
@@ -79,6 +80,7 @@ class Ledger:
     budget: PrivacyClaim
 
     @classmethod
+    @checked
     def open(cls, path: Path | str, budget: PrivacyClaim) -> Ledger:
         """Open the ledger at `path`, or create it with this budget; an existing ledger must have the same budget."""
         ledger = cls(path=Path(path), budget=budget)
@@ -89,6 +91,7 @@ class Ledger:
         return ledger
 
     @classmethod
+    @checked
     def load(cls, path: Path | str) -> Ledger:
         """Open an existing ledger with its own budget; a missing file is an error, not a fresh start."""
         require(Path(path).is_file(), "the ledger file must exist", given=str(path))
@@ -96,6 +99,7 @@ class Ledger:
             budget = _budget(writer)
         return cls.open(path, budget)
 
+    @checked
     def charge(
         self,
         *,

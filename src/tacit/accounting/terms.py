@@ -84,6 +84,8 @@ def _sizes(setting: Setting) -> dict[str, int]:
     shape, (different, count) = setting.privatizer.shape, setting.batches
     names = {"horizon": "horizon", "states": "num_states", "actions": "num_actions", "pairs": "pairs"}
     names["parameters"] = "dimension"
+    if hasattr(shape, "features"):
+        names = {"features": "features", "actions": "actions"}
     known = {name: int(getattr(shape, attribute)) for name, attribute in names.items() if hasattr(shape, attribute)}
     return {
         **known,
@@ -97,6 +99,8 @@ def _public(setting: Setting) -> dict[str, str]:
     """What is declared to be nobody's data."""
     told = getattr(setting.privatizer, "public_losses", None)
     layered = hasattr(setting.privatizer.shape, "pairs")
+    featured = hasattr(setting.privatizer.shape, "features")
+    first = "public: the world has one first state" if layered else "private: part of the trajectory"
     sizes = setting.batches[0]
     listed = f"{', '.join(map(str, sizes[:4]))}{', ...' if sizes[4:] else ''} users" if sizes else "as planned"
     shown = "one user each" if sizes == (1,) else listed
@@ -105,7 +109,7 @@ def _public(setting: Setting) -> dict[str, str]:
         **({"transitions": "public: known beforehand, nothing is counted"} if known else {}),
         **({} if told is None else {"losses": "public: declared to be nobody's data" if told else "private"}),
         "batch sizes": f"public: {shown}, fixed before the first of them comes",
-        "first states": "public: the world has one first state" if layered else "private: part of the trajectory",
+        **({"rows": "private: names, bounds and categories are public"} if featured else {"first states": first}),
     }
 
 
@@ -187,13 +191,13 @@ class Terms:
         },
     )
     public: Mapping[str, str] = term(
-        "What is declared to be public or private: losses, batch sizes, first states.",
+        "What is declared to be public or private: losses, batch sizes, first states, rows of features.",
         _public,
         {"type": "object", "additionalProperties": {"type": "string"}},
     )
     sizes: Mapping[str, int] = term(
-        "Public sizes: horizon H, states S, actions A, pairs and parameters where there are some, episodes K, users of "
-        "the largest batch, batches.",
+        "Public sizes: horizon H, states S, actions A, pairs, features and parameters where there are some, episodes "
+        "K, users of the largest batch, batches.",
         _sizes,
         {"type": "object", "additionalProperties": {"type": "integer", "minimum": 0}},
     )

@@ -14,7 +14,6 @@ of those g, at worst of the g that cost most together (`worst_exposure`).
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
@@ -82,7 +81,11 @@ def in_stages(events: Events, stages: int) -> Events:
     ((PureEvent(epsilon=0.5), 6),)
     """
     count = require_count("stages", stages)
-    return events if count == 1 else merged(tuple(itertools.chain.from_iterable(itertools.repeat(events, count))))
+    if count == 1:
+        return events
+    # By doubling: n·E = 2·(n//2)·E + (n mod 2)·E
+    half = merged(in_stages(events, count // 2))
+    return merged(half + half + (events if count % 2 else ()))
 
 
 def worst_exposure(schedule: Sequence[Events], reports: int, delta: float) -> Events:

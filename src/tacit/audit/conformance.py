@@ -41,11 +41,16 @@ import numpy as np
 from tacit.accounting.provenance import record_pass
 from tacit.audit import contract_rules, exposure, harness, noise
 from tacit.audit.count_probe import BatchProbe, CountProbe, counts_of, ordinary_users, stacked, users_at
-from tacit.audit.counters import CounterProbe, Prefixes
 from tacit.audit.probes import Probe
-from tacit.audit.release_probes import DoseProbe, LossProbe, MomentProbe, SoftmaxProbe
-from tacit.audit.return_probe import ReturnProbe
-from tacit.audit.value_probe import ValueProbe
+from tacit.audit.release_probes import (
+    DoseProbe,
+    LossProbe,
+    MomentProbe,
+    ReturnProbe,
+    SoftmaxProbe,
+    ValueProbe,
+    WeightProbe,
+)
 from tacit.errors import TacitError, UnknownName, require_count, require_real
 from tacit.protocol import Privatizer, Totals
 from tacit.release.values import ValueQuery
@@ -54,6 +59,7 @@ from tacit.released.gradients import DoseQuery, SoftmaxQuery
 from tacit.released.losses import LossQuery
 from tacit.released.moments import MomentQuery
 from tacit.released.returns import ReturnQuery
+from tacit.released.weighted_returns import WeightQuery
 
 Rule = Callable[[Any], Iterator[str]]
 
@@ -66,7 +72,7 @@ PROBES: Final[Mapping[type, type[Probe]]] = {
     ReturnQuery: ReturnProbe,
     MomentQuery: MomentProbe,
     ValueQuery: ValueProbe,
-    Prefixes: CounterProbe,
+    WeightQuery: WeightProbe,
 }
 """How privatizers are examined, by the type of query that they answer."""
 

@@ -190,8 +190,8 @@ def exposure(covariance: Floats) -> float:
 
 def stated_exposure(counter: Any) -> float:
     """What the counter's events admit for a shift of one in one counter."""
-    if {"levels", "scale", "discrete"} <= set(dir(counter)):  # trees of Laplace noise: nodes that contain one user
-        return float(counter.levels) / laplace_variance(counter.scale, discrete=counter.discrete)
+    if {"levels", "scale"} <= set(dir(counter)):  # trees of Laplace noise: nodes that contain one user
+        return float(counter.levels) / laplace_variance(counter.scale, discrete=False)
     return admitted(counter.events(_UNIT))
 
 

@@ -24,7 +24,7 @@ import numpy as np
 
 from tacit.audit.conformance import NonConformant
 from tacit.errors import UnknownName, require_count
-from tacit.policies import AnyPolicy, GaussianPolicy, LayeredPolicy
+from tacit.policies import AnyPolicy, GaussianPolicy, LayeredPolicy, LinearPolicy
 from tacit.protocol import Learner, Plan, PrivateStatistics, Privatizer, World
 from tacit.randomness import SimulationNoise, seed_streams
 from tacit.simulation.loop import kernels_of
@@ -261,6 +261,8 @@ def _proper(policy: AnyPolicy, world: World) -> bool:
     environment = world.environment
     if isinstance(policy, GaussianPolicy):
         return bool(np.isfinite(policy.means).all() and np.isfinite(policy.theta).all() and policy.deviation > 0.0)
+    if isinstance(policy, LinearPolicy):
+        return bool(policy.actions == environment.num_actions)  # its numbers are finite, or it could not be made
     if isinstance(policy, LayeredPolicy):
         rows = policy.flat.reshape(-1, policy.actions)
     else:

@@ -4,19 +4,153 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Final
 
 import numpy as np
 
 from tacit.accounting.claims import no_privacy
 from tacit.arrays import Floats
+from tacit.audit.count_probe import one_user, stacked
 from tacit.audit.probes import CANARY, HOSTILE, PREFIXES, Probe
 from tacit.data.gradients import Dosed
-from tacit.data.trajectories import FeatureUsers, LossUser, Trajectories
+from tacit.data.trajectories import FeatureUsers, LossUser, Trajectories, WeightedUsers
 from tacit.policies.softmax import public_features, softmax_table, tabular_features
+from tacit.release.values import FACTORS, PolicyValues, ValueQuery
 from tacit.release.vectors import OpenVectors
 from tacit.released.gradients import DoseQuery, SoftmaxQuery
 from tacit.released.losses import LossQuery
+from tacit.released.returns import ReturnQuery
+from tacit.released.weighted_returns import WHOLE
+from tacit.statistics.weighted_returns import GRID as LEVELS
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ValueProbe(Probe):
+    """A release of what policies would have earned."""
+
+    columns: ClassVar[Mapping[str, int]] = {"sums": 0}
+    public: ClassVar[tuple[str, ...]] = ("variance", "users")
+    euclidean: ClassVar[bool] = True
+    exact_noise: ClassVar[bool] = True
+    ordinary: ClassVar[int] = 12
+
+    def asked(self, k: int) -> ValueQuery:
+        """There is one question."""
+        return ValueQuery() if self.query is None else self.query
+
+    def stated(self, fields: Mapping[str, Floats]) -> dict[str, Floats]:
+        """Every number has a variance of its own."""
+        return {"sums": fields["variance"]}
+
+    def persons(self) -> list[PolicyValues]:
+        """Weights none, half and at the cap with the worst, the best and a telling reward; then hostile ones."""
+        ordinary = [self._person(u, s, 0.0) for u in (0.0, 0.5, 1.0) for s in (-0.5, 0.5, CANARY - 0.5)]
+        ordinary += [self._person(1.0, -0.5, 1.0), self._person(-1.0, 0.5, 0.0), self._person(CANARY, 0.1, 0.5)]
+        odd = [self._person(*bad) for one in HOSTILE for bad in ((one, 0.5, 0.0), (1.0, one, 0.0), (1.0, 0.5, one))]
+        return [*ordinary, *odd]
+
+    def _person(self, u: float, s: float, c: float) -> PolicyValues:
+        return PolicyValues(*(np.full((1, len(self.privatizer.shares)), value) for value in (u, s, c)))
+
+    def given(self, person: PolicyValues, k: int, *, everybody: bool = False) -> PolicyValues:
+        """A whole log: the others never took the action."""
+        crowd = person if everybody else self._person(0.0, 0.0, 0.0)
+        others = self.privatizer.people - 1
+        return PolicyValues(*(np.concatenate([p, np.repeat(q, others, 0)]) for p, q in zip(person, crowd, strict=True)))
+
+    def exact(self, person: PolicyValues) -> Floats:
+        """What the sums would be without noise, from the definition."""
+        u, s, c = (np.nan_to_num(part[0], nan=0.0) for part in person)
+        if self.privatizer.kind == "residuals":
+            z = np.clip(u, -1.0, 1.0)
+            return np.stack([z, z**2], axis=1).reshape(1, -1)
+        u, s, c = np.clip(u, 0.0, 1.0), np.clip(s, -0.5, 0.5), np.clip(c, 0.0, 1.0)
+        return np.stack([u * s, u, u**2, u**2 * s, u**2 * s**2, c], axis=1).reshape(1, -1)
+
+    def parts(self, numbers: Floats) -> dict[str, Floats]:
+        """One vector, in units of its noise."""
+        kind: Any = self.privatizer.kind
+        return {kind: numbers * np.outer(self.privatizer.shares, FACTORS[kind]).ravel(), "uncovered": np.zeros(0)}
+
+
+CROWD: Final = 64
+"""Others who are asked: so many that their bits are rarely the same twice."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReturnProbe(Probe):
+    """A privatizer of one-bit returns: the person who is replaced is alone in the first of two groups."""
+
+    columns: ClassVar[Mapping[str, int]] = {"ones": 0}
+    public: ClassVar[tuple[str, ...]] = ("groups", "variance", "users")
+    ordinary: ClassVar[int] = 6
+
+    def asked(self, k: int) -> Any:
+        """A return rounded in its whole range, unless another query is given."""
+        if self.query is not None:
+            return self.query
+        return ReturnQuery(groups=(1, CROWD), bit="mean", level=float(self.privatizer.shape.horizon))
+
+    def variants(self) -> tuple[ReturnProbe, ...]:
+        """Rounded in the whole range, rounded in half of it, and compared with half of it."""
+        if self.query is not None:
+            return (self,)
+        whole = self.asked(0)
+        half = replace(whole, level=whole.level / 2.0)
+        return tuple(replace(self, query=query) for query in (whole, half, replace(half, bit="tail")))
+
+    @property
+    def batch_size(self) -> int:
+        """Everybody who is asked."""
+        return int(self.asked(0).users)
+
+    def sizes(self) -> dict[str, int]:
+        """One number for every group."""
+        return {"ones": len(self.asked(0).groups)}
+
+    def persons(self) -> list[Trajectories]:
+        """People who always earn the same: nothing, everything, something; then those who earn what they must not."""
+        shape = self.privatizer.shape
+        S, A = shape.num_states, shape.num_actions
+        places = ((0, 0), (S - 1, A - 1))
+        ordinary = [one_user(shape, state=s, action=a, reward=r) for s, a in places for r in (0.0, 1.0, CANARY)]
+        odd = [one_user(shape, state=s, action=a, reward=r) for s, a in places for r in HOSTILE]
+        return [*ordinary, *odd, one_user(shape, state=-5, action=2**40, reward=1.0)]
+
+    def given(self, person: Trajectories, k: int, *, everybody: bool = False) -> Trajectories:
+        """The person first, then a crowd that earns nothing."""
+        crowd = person if everybody else one_user(self.privatizer.shape, state=0, action=0, reward=0.0)
+        return stacked([person, *[crowd] * (self.batch_size - 1)])
+
+    def exact(self, person: Trajectories) -> Floats:
+        """The expected number of ones in each group; written apart from the privatizer."""
+        query, flip = self.asked(0), float(self.privatizer.bit_noise().flip)
+        expected, at = [], 0
+        rewards = self.given(person, 0).rewards
+        for users in query.groups:
+            total = 0.0
+            for row in rewards[at : at + users]:
+                # G = Σ r, each in [0, 1]; NaN earns nothing
+                earned = sum(min(1.0, max(0.0, float(r))) if r == r else 0.0 for r in row)
+                bit = float(earned > query.level) if query.bit == "tail" else min(earned, query.level) / query.level
+                total += flip + (1.0 - 2.0 * flip) * bit
+            expected.append(total)
+            at += users
+        return np.array([expected])
+
+    @property
+    def additive(self) -> bool:
+        """A flipped bit is no additive noise."""
+        return False
+
+    def quiet(self) -> ReturnProbe:
+        """The same with nothing flipped."""
+        noise = self.privatizer.mechanism
+        return self if noise is None else replace(self, privatizer=replace(self.privatizer, mechanism=noise.quiet()))
+
+    def parts(self, numbers: Floats) -> dict[str, Floats]:
+        """The ones of all groups are one family."""
+        return {"ones": np.asarray(numbers)}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -316,3 +450,80 @@ class MomentProbe(Probe):
         weight = np.where(rows == columns, 2.0**-0.5, 1.0)
         vector = np.concatenate([(gram[:, rows, columns] * weight).ravel(), 2.0 * split["rewards"]])
         return {"moments": vector, "uncovered": (gram - gram.transpose(0, 2, 1)).ravel()}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WeightProbe(Probe):
+    """Weighted returns of one planned batch: weights and rewards of every size, among people without weight."""
+
+    columns: ClassVar[Mapping[str, int]] = {"sums": 0}
+    public: ClassVar[tuple[str, ...]] = ("variance", "users")
+    euclidean: ClassVar[bool] = True
+    ordinary: ClassVar[int] = 12
+
+    @property
+    def stage(self) -> Any:
+        """The release of the batch."""
+        return self.privatizer.first
+
+    def asked(self, k: int) -> Any:
+        """There is one question."""
+        return self.stage.query if self.query is None else self.query
+
+    @property
+    def batch_size(self) -> int:
+        """As many as are planned."""
+        return int(self.stage.target)
+
+    def stated(self, fields: Mapping[str, Floats]) -> dict[str, Floats]:
+        """Every number has a variance of its own."""
+        return {"sums": fields["variance"]}
+
+    def largest_std(self) -> dict[str, float]:
+        """Of the number with the least factor."""
+        least = self.stage.statistic.factors.min() / WHOLE
+        return {"sums": self.stage.noise_variance(self.batch_size) ** 0.5 / least}
+
+    def persons(self) -> list[WeightedUsers]:
+        """Weights none, half and at the cap with the worst, the best and a telling reward; then hostile ones."""
+        ordinary = [self._person(u, s, 0.0) for u in (0.0, 0.5, 1.0) for s in (-0.5, 0.5, CANARY - 0.5)]
+        ordinary += [self._person(1.0, -0.5, 1.0), self._person(-1.0, 0.5, 0.0), self._person(CANARY, 0.1, 0.5)]
+        odd = [self._person(*bad) for one in HOSTILE for bad in ((one, 0.5, 0.0), (1.0, one, 0.0), (1.0, 0.5, one))]
+        return [*ordinary, *odd]
+
+    def _person(self, u: float, s: float, c: float) -> WeightedUsers:
+        return WeightedUsers(*(np.full((1, self.privatizer.shape.policies), value) for value in (u, s, c)))
+
+    def given(self, person: WeightedUsers, k: int, *, everybody: bool = False) -> WeightedUsers:
+        """The person first, then a crowd without weight."""
+        crowd, others = person if everybody else self._person(0.0, 0.0, 0.0), self.batch_size - 1
+        return WeightedUsers(
+            *(np.concatenate([p, np.repeat(q, others, 0)]) for p, q in zip(person, crowd, strict=True))
+        )
+
+    def exact(self, person: WeightedUsers) -> Floats:
+        """The sums of one person from the definition, on the grid of levels."""
+        u, s, c = (np.nan_to_num(part[0], nan=0.0) for part in person)
+        u, c = (np.rint(np.clip(part, 0.0, 1.0) * LEVELS) / LEVELS for part in (u, c))
+        s = np.rint(np.clip(s, -0.5, 0.5) * 2 * LEVELS) / (2 * LEVELS)
+        return np.stack([u * s, u, u**2, u**2 * s, u**2 * s**2, c], axis=1).reshape(1, -1)
+
+    @property
+    def additive(self) -> bool:
+        """Dithers and indices depend on what is rounded and ranked; the noise of a curator does not."""
+        return bool(self.privatizer.claim.trust == "central")
+
+    @property
+    def exact_noise(self) -> bool:  # type: ignore[override]
+        """Small numbers are cut to whole units."""
+        return False
+
+    def quiet(self) -> WeightProbe:
+        """The same statistic without noise, rounding and indices."""
+        stage = self.stage
+        silent = OpenVectors(statistic=stage.statistic, claim=no_privacy(), target=stage.target, least=stage.least)
+        return replace(self, privatizer=replace(self.privatizer, channels=(silent,)))
+
+    def parts(self, numbers: Floats) -> dict[str, Floats]:
+        """One vector, in units of its noise."""
+        return {"weighted returns": numbers * self.stage.statistic.factors.ravel() / WHOLE, "uncovered": np.zeros(0)}

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any
 
 __all__ = ["main"]
@@ -31,13 +32,15 @@ def main(argv: Sequence[str] | None = None, *, program: Any = None, name: str = 
 def _main(words: list[str], program: Any, name: str, *, told: bool) -> int:
     from tacit.cli.app import command
     from tacit.cli.failures import INTERRUPTED, USAGE_ERROR, Failed, explain, explain_lost_output, open_output, tell
-    from tacit.errors import TacitError
+    from tacit.errors import TacitError, require
     from tacit.jit_progress import set_listener
 
     if told:
         open_output()
         set_listener(tell)
     try:
+        empty = [before for before, word in pairwise(["tacit", *words]) if word == ""]
+        require(not empty, f"no word of a command may be empty, got one behind {empty[:1]}", "")
         code = (program or command())(args=words, prog_name=name, standalone_mode=False, obj=words)
         sys.stdout.flush()
     except (USAGE_ERROR, Failed, TacitError) as error:

@@ -10,6 +10,7 @@ import typer
 from tacit._version import __version__
 from tacit.cli import (
     audit,
+    certificate,
     certify,
     collect,
     compare,
@@ -18,6 +19,7 @@ from tacit.cli import (
     doctor,
     learn,
     listing,
+    plan,
     policy,
     run,
     serve,
@@ -31,11 +33,13 @@ GROUPS: Final = (
     listing,
     run,
     certify,
+    certificate,
     audit,
     compare,
     show,
     verify,
     trial,
+    plan,
     learn,
     policy,
     demo,
@@ -47,7 +51,7 @@ GROUPS: Final = (
 )
 
 app = typer.Typer(
-    context_settings={"help_option_names": ["-h", "--help"]},
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 140},
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
 )

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 import typer
 
 from tacit.cli.common import AsJson, command_line, print_json, print_table, say
-from tacit.errors import InvalidInput, require, require_count, require_epsilon, require_real
+from tacit.errors import MAX_TRIALS, InvalidInput, require, require_count, require_epsilon, require_real
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -55,7 +55,7 @@ def _audit(
         )
     require_epsilon(epsilon)
     require_real("delta", delta, low=0.0, high=1.0)
-    require_count("trials", trials, least=1000)
+    require_count("trials", trials, least=1000, most=MAX_TRIALS)
     require_real("false-alarm rate", false_alarm, low=0.0, high=0.5, open_low=True)
     require_count("seed", seed, least=0)
     run: dict[str, Any] = {"trials": trials, "false_alarm": false_alarm, "seed": seed}

@@ -13,8 +13,19 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from tacit.cli.common import AsJson, print_json, print_table, say, tell
-from tacit.cli.files import Key, OutFile, Pinned, check_out, read_bytes, write_bytes
+from tacit.cli.common import (
+    AsJson,
+    Key,
+    OutFile,
+    Pinned,
+    check_out,
+    print_json,
+    print_table,
+    read_bytes,
+    say,
+    tell,
+    write_bytes,
+)
 from tacit.errors import require
 
 if TYPE_CHECKING:

@@ -12,10 +12,20 @@ from tacit.errors import require_count
 
 if TYPE_CHECKING:
     from tacit.runs.comparison import Run
+    from tacit.runs.result import Result
 
 EPISODES: Final = 20_000
 SEEDS: Final = 10
 PRIVATE: Final[dict[str, Any]] = {"epsilon": 1.0, "delta": 1e-6}
+
+
+SEES: Final = {
+    "none": "nothing is protected: the learner sees every trajectory",
+    "central": "a curator sees every trajectory and releases noisy counts (JDP)",
+    "shuffle": "devices add noise bits, a shuffler mixes them, and the learner sees their sums (SDP)",
+    "local": "every device randomizes its one message, and no other party is trusted (LDP)",
+}
+"""Trust model -> what happens to trajectories."""
 
 
 def register(app: typer.Typer) -> None:
@@ -47,8 +57,9 @@ def _demo(
     seeds: Annotated[int, typer.Option(help="How often the whole is repeated.")] = SEEDS,
     json: AsJson = False,
 ) -> None:
-    """Learn on RiverSwim with and without privacy: a table, a figure and the privacy certificates."""
+    """Learn on RiverSwim with and without privacy: a table, a figure, and the certificates in a file."""
     from tacit.runs.comparison import run_comparison
+    from tacit.runs.manifest import write_beside
 
     runs = demo_runs(episodes, seeds)
     if workers is not None:
@@ -67,11 +78,22 @@ def _demo(
         )
     figure = out / "regret.png"
     comparison.plot(figure, log="none", title="RiverSwim: what privacy costs")
+    certificates = out / "certificates.txt"
+    texts = [f"{found.label}\n\n{found.privacy_words}\n" for found in comparison if found.config.learner != "uniform"]
+    write_beside(certificates, "\n".join(texts).encode())
     if json:
-        print_json({**comparison.to_json(), "figures": [str(figure)]})
+        print_json({**comparison.to_json(), "figures": [str(figure)], "certificates": str(certificates)})
         return
     print_results(comparison.results)
     for result in comparison:
-        if result.config.learner != "uniform":
-            say(f"{result.label}: {result.config.choice}. {result.privacy_words}")
-    say(f"figure: {figure}")
+        say(f"{result.label}: {_sentence(result)}")
+    say(f"figure: {figure}\ncertificates: {certificates}")
+
+
+def _sentence(result: Result) -> str:
+    """What happened to the data of a row, and what it cost."""
+    if result.config.learner == "uniform":
+        return "every action is equally likely in every state; nothing is learned."
+    relative = result.relative_regret
+    cost = "" if relative is None else f"; {relative:.1%} of the uniform policy's regret (simulation only)"
+    return f"{SEES[result.claim.trust]}{cost}."

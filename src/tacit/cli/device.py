@@ -8,8 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from tacit.cli.common import AsJson, print_json, say
-from tacit.cli.files import OutFile, Pinned, check_out, read_bytes
+from tacit.cli.common import AsJson, OutFile, Pinned, check_out, print_json, read_bytes, say
 from tacit.errors import InvalidInput, require
 from tacit.runs.storage_paths import write_private
 

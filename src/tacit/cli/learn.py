@@ -14,8 +14,11 @@ from tacit.cli.common import AsJson, print_json, print_table, say, tell
 from tacit.errors import InvalidInput, require
 
 if TYPE_CHECKING:
+    from tacit.accounting.certificate import Certificate
     from tacit.study.episodes import DataCheck, Progress
-    from tacit.study.learning import Behaviour, Learned
+    from tacit.study.feature_learning import FeatureLearned
+    from tacit.study.feature_mapping import FeatureMapping
+    from tacit.study.learning import Behaviour, Learned, LearnRequest
 
 EVERY = 1_000_000
 """After so many rows a line says how far the reading is."""
@@ -41,6 +44,16 @@ def _learn(
         str, typer.Option(help="Which of more: 'random' (exact lots) or the 'first' of the log.")
     ] = "random",
     fallback: Annotated[str | None, typer.Option(help="The action that the fall-back policy always takes.")] = None,
+    stationary: Annotated[
+        bool, typer.Option("--stationary", help="Declare that nothing depends on the step: steps are pooled.")
+    ] = False,
+    learner: Annotated[str, typer.Option(help="pessimism, dp-apvi or dp-vapvi.")] = "pessimism",
+    compare: Annotated[
+        float, typer.Option(help="The share of people who compare the policy with the log's rule, by lot.")
+    ] = 0.0,
+    min_propensity: Annotated[
+        float | None, typer.Option(help="Compare by weights (snips): the least propensity that a row may have.")
+    ] = None,
     out: Annotated[Path | None, typer.Option(help="A new directory for policy, certificate and release.")] = None,
     ledger: Annotated[
         Path | None, typer.Option(help="The ledger that is charged; LOG.ledger.db beside --out by default.")
@@ -50,6 +63,9 @@ def _learn(
     ] = None,
     key: Annotated[Path | None, typer.Option(help="The private key that signs them.")] = None,
     check_only: Annotated[bool, typer.Option("--check-only", help="Check the log, release nothing.")] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Check the log and print noise and what could be told apart.")
+    ] = False,
     json: AsJson = False,
 ) -> None:
     """Learn a policy from a log with one private release; every run of this command is a release and costs anew."""
@@ -58,21 +74,48 @@ def _learn(
     from tacit.planning.widths import DEFAULT_Z
     from tacit.randomness import SecureNoise
     from tacit.runs.signature import sign
+    from tacit.study.feature_mapping import FeatureMapping, read_feature_log
     from tacit.study.learn_files import check_target, learned_to_dict, releasing, save_learned
     from tacit.study.learning import learn_from, read_log
+    from tacit.study.split import Split
 
-    if check_only:
+    featured = FeatureMapping.read(mapping)
+    if check_only and featured is None:
         _check(log, mapping, reports_per_person, as_json=json)
+        return
+    if check_only and featured is not None:
+        rows = read_feature_log(log, featured)
+        say(f"{len(rows.x):,} rows, {rows.people:,} people (for the trusted side only): the log can be learned from")
         return
     for name, value in (("--epsilon", epsilon), ("--delta", delta), ("--behaviour", behaviour)):
         hint = "say 'known' if actions were chosen by step and state only" if name == "--behaviour" else ""
         require(value is not None, f"{name} must be given", None, hint)
-    if out is None:
+    if out is None and not dry_run:
         raise InvalidInput("--out must be given: a release that is not kept costs its people the same")
-    check_target(out)
+    if out is not None:
+        check_target(out)
     limits = _limits(budget)
     if key is not None:
         sign({}, key)  # a key that cannot sign is refused before anything is released
+    if featured is not None:
+        unused = stationary or compare != 0.0 or min_propensity is not None
+        require(not unused, "a log of features has no --stationary, --compare or --min-propensity", "one of them")
+        require(
+            behaviour == "known", "--behaviour must be 'known': actions were chosen by the features only", behaviour
+        )
+        asked_for = {"epsilon": epsilon, "delta": delta, "reports_per_person": reports_per_person, "keep": keep}
+        kept_at = None if dry_run or out is None else ledger or out.parent / f"{log.stem}.ledger.db"
+        _learn_features(
+            log,
+            featured,
+            {**asked_for, "fallback": fallback},
+            out=out,
+            ledger=kept_at,
+            limits=limits,
+            key=key,
+            json=json,
+        )
+        return
     request, episodes = read_log(
         log,
         mapping,
@@ -83,22 +126,90 @@ def _learn(
         keep=keep,
         z=DEFAULT_Z,
         fallback=fallback,
+        stationary=stationary,
+        learner=learner,
         progress=_progress(),
     )
-    certificate, charged = request.certificate("secure"), ledger or out.parent / f"{log.stem}.ledger.db"
+    noise = SecureNoise()
+    split = None if compare == 0.0 else Split.of(request, episodes, compare, min_propensity, noise)
+    certificates = (request.certificate("secure"),) if split is None else split.certificates
+    if dry_run or out is None:
+        _outlook(request if split is None else split.request, certificates[0], as_json=json)
+        return
+    # All noise is Gaussian: the release with the larger epsilon costs more at every delta, and a person is in one.
+    certificate, charged = (
+        max(certificates, key=lambda one: one.epsilon),
+        ledger or out.parent / f"{log.stem}.ledger.db",
+    )
     asked = None if limits is None else replace(certificate.claim, epsilon=limits[0], delta=limits[1])
     what = "stage-wise counts of a log"
-    with releasing(out, charged, certificate, people=request.people, what=what, budget=asked) as place:
-        learned = learn_from(request, episodes, SecureNoise())
+    with releasing(out, charged, certificate, people=episodes.people, what=what, budget=asked) as place:
+        learned = learn_from(request, episodes, noise) if split is None else split.learn(noise)
         save_learned(learned, place, key=key)
     written = out / "learned.json"
     if json:
         kept = ("certificate", "policy", "summary")
         content: dict[str, Any] = {name: part for name, part in learned_to_dict(learned).items() if name in kept}
+        if learned.comparison is not None:
+            content["comparison"] = learned.comparison.summary
         print_json({**content, "written": str(written), "ledger": str(charged)})
         return
     _show(learned)
     say(f"written: {written}; charged: {charged}")
+
+
+def _learn_features(
+    log: Path,
+    known: FeatureMapping,
+    asked: dict[str, Any],
+    *,
+    out: Path | None,
+    ledger: Path | None,
+    limits: tuple[float, float] | None,
+    key: Path | None,
+    json: bool,
+) -> None:
+    """The same from rows of features; without a ledger nothing is released, and the certificate is printed."""
+    from dataclasses import replace
+
+    from tacit.randomness import SecureNoise
+    from tacit.study.feature_learning import FEATURE_MOMENTS, FeatureRequest, learn_from_rows
+    from tacit.study.feature_mapping import read_feature_log
+    from tacit.study.learn_files import releasing, save_learned
+
+    several = asked["reports_per_person"]
+    world: dict[str, Any] = {
+        "features": known.features, "actions": known.actions.names, "reward": (known.low, known.high)
+    }  # fmt: skip
+    # Everything public is checked before the log is opened.
+    public = FeatureRequest(**world, **asked, stage_people=(1,) * several)
+    require(known.person is not None or several == 1, "several reports of a person need a column person", None)
+    found = read_feature_log(log, known)
+    request = replace(public, stage_people=(found.people,) * several)
+    certificate = request.certificate("secure")
+    if ledger is None or out is None:
+        say(certificate.describe())
+        return
+    budget = None if limits is None else replace(certificate.claim, epsilon=limits[0], delta=limits[1])
+    with releasing(out, ledger, certificate, people=found.people, what=FEATURE_MOMENTS, budget=budget) as place:
+        fitted = learn_from_rows(request, found, SecureNoise(), "secure")
+        save_learned(fitted, place, key=key)
+    _show_fitted(fitted, out / "learned.json", ledger, as_json=json)
+
+
+def _show_fitted(fitted: FeatureLearned, written: Path, ledger: Path, *, as_json: bool) -> None:
+    from tacit.study.learn_files import learned_to_dict
+
+    if as_json:
+        content = learned_to_dict(fitted)
+        parts = {name: content[name] for name in ("certificate", "policy", "summary")}
+        print_json({**parts, "written": str(written), "ledger": str(ledger)})
+        return
+    say(fitted.certificate.describe())
+    actions = fitted.request.actions
+    print_table(["feature (95 % interval)", *actions], fitted.table(), numeric=list(range(1, len(actions) + 1)))
+    say("a second release from the same log costs its people the same again")
+    say(f"written: {written}; charged: {ledger}")
 
 
 def _limits(budget: str | None) -> tuple[float, float] | None:
@@ -125,6 +236,7 @@ def _evaluate(
     min_propensity: Annotated[float | None, typer.Option(help="The least propensity that a row may have.")] = None,
     weight_cap: Annotated[float | None, typer.Option(help="The greatest weight; larger ones are cut.")] = None,
     confidence: Annotated[float, typer.Option(help="Of the intervals.")] = 0.95,
+    trust: Annotated[str, typer.Option(help="central; shuffle and local play every person's device.")] = "central",
     against_log: Annotated[bool, typer.Option(help="Compare with the log's own policy.")] = True,
     out: Annotated[Path | None, typer.Option(help="A new .json file for values, certificate and release.")] = None,
     key: Annotated[Path | None, typer.Option(help="The private key that signs it.")] = None,
@@ -161,6 +273,7 @@ def _evaluate(
         estimator=cast("Any", estimator),
         against_log=against_log,
         confidence=confidence,
+        trust=cast("Any", trust),
         progress=_progress(),
     )
     written = None if out is None else save_evaluation(found, out, key=key)
@@ -169,7 +282,7 @@ def _evaluate(
         kept = {name: content[name] for name in ("certificate", "summary")}
         print_json({**kept, "written": None if written is None else str(written)})
         return
-    say(found.certificate.render())
+    say(found.certificate.describe())
     head = [
         "policy",
         "return of an episode",
@@ -219,11 +332,36 @@ def _show(learned: Learned) -> None:
     summary, policy = learned.summary, learned.policy
     say(learned.certificate.describe())
     print_table(["state", *(f"step {h}" for h in range(policy.horizon))], policy.table())
-    unknown, cells = len(summary["unsupported"]), summary["horizon"] * summary["states"]
+    if policy.support is not None:
+        say(policy.support.legend)
     say(f"estimated return of an episode: {summary['estimated_return']:.4g}, at its most pessimistic "
         f"{summary['pessimistic_return']:.4g}")  # fmt: skip
-    say(f"the log supports {cells - unknown} of {cells} decisions; the others are the default action")
+    if learned.comparison is not None:
+        one, rule = learned.comparison["learned"], learned.comparison["log"]
+        gain = "{:+.4g} ({:+.4g} to {:+.4g})".format(*cast("tuple[float, float, float]", one.gain))
+        say(
+            f"on {learned.comparison.request.people:,} other people: {one.value:.4g} ({one.low:.4g} to "
+            f"{one.high:.4g}), the rule of the log {rule.value:.4g} ({rule.low:.4g} to {rule.high:.4g}), gain {gain}"
+        )
     say("a second release from the same log costs its people the same again")
+
+
+def _outlook(request: LearnRequest, certificate: Certificate, *, as_json: bool) -> None:
+    found = request.outlook()
+    if as_json:
+        print_json({"certificate": certificate.to_dict(), "outlook": found})
+        return
+    say(certificate.describe())
+    std = ", ".join(f"{name} {value:.4g}" for name, value in found["noise_std"].items())
+    say(f"standard deviation of the noise in a counter: {std}")
+    say(f"an action counts as tried from {found['support_floor']:,.0f} released visits on; "
+        f"evenly spread, each (step, state, action) has {found['even_visits']:,.0f}")  # fmt: skip
+    rows = [
+        (f"{one['difference']:.4g}", f"{one['visits']:,}", f"{one['even_visits']:.2f}") for one in found["told_apart"]
+    ]
+    head = ["difference of mean rewards", "visits both rows need", "in even parts"]
+    print_table(head, rows, numeric=[0, 1, 2])
+    say("found with probability .8 at the 95% level; nothing was released, written or charged")
 
 
 def _progress() -> Progress:

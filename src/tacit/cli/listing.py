@@ -49,21 +49,16 @@ def _adversaries() -> list[dict[str, Any]]:
 
 
 def _learners() -> list[dict[str, Any]]:
-    from tacit.learners.auto import AUTO
-    from tacit.learners.table import LEARNERS
+    from tacit.learners.table import list_learners
 
-    rule = {"name": AUTO, "summary": "chosen by trust model, claim, size and declarations: the default of runs"}
     return [
-        {**rule, "asks": "what the chosen one asks for", "options": {}},
-        *(
-            {
-                "name": name,
-                "summary": row.summary + (f" (unverified: {row.unverified})" if row.unverified else ""),
-                "asks": row.asks.words(),
-                "options": {key: list(values) for key, values in row.options.items()},
-            }
-            for name, row in LEARNERS.items()
-        ),
+        {
+            "name": row.name,
+            "summary": row.summary,
+            "asks": row.asks,
+            "options": {k: list(v) for k, v in row.options.items()},
+        }
+        for row in list_learners()
     ]
 
 

@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tacit.cli.common import AsJson, print_json, print_table, say
+from tacit.cli.common import AsJson, print_json, print_table, say, tell
 from tacit.documents import without_seal
 from tacit.errors import InvalidInput, NotSupported, UnknownName, require
 
 if TYPE_CHECKING:
+    from tacit.policies.feature_policy import FeaturePolicy
     from tacit.policies.named import NamedPolicy
 
 policies = typer.Typer(help="Policies by name: show one, or ask it what to do.", rich_markup_mode=None)
@@ -26,8 +27,13 @@ def register(app: typer.Typer) -> None:
 
 @policies.command("show")
 def _show(file: File, json: AsJson = False) -> None:
-    """Print a policy as a table: what to do in which state at which step."""
-    named, vouched = load_named(file)
+    """Print a policy as a table: what to do in which state at which step, or its coefficients."""
+    from tacit.policies.feature_policy import FeaturePolicy
+
+    named, vouched = load_policy(file)
+    if isinstance(named, FeaturePolicy):
+        _show_features(named, vouched, as_json=json)
+        return
     if json:
         steps = [[row[1 + h] for row in named.table()] for h in range(named.horizon)]
         print_json({**named.to_dict(), "signature": vouched, "table": steps})
@@ -37,39 +43,100 @@ def _show(file: File, json: AsJson = False) -> None:
     print_table(["state", *(f"step {h}" for h in range(named.horizon))], named.table())
     fallback = "none" if named.fallback is None else "carried along"
     say(f"{len(named.states)} states, {len(named.actions)} actions, {named.horizon} steps; fall-back: {fallback}")
+    if named.support is not None and not named.killed:
+        say(named.support.legend)
+    say(f"signature: {vouched}")
+
+
+def _show_features(named: FeaturePolicy, vouched: str, *, as_json: bool) -> None:
+    if as_json:
+        print_json({**named.to_dict(), "signature": vouched, "table": named.table()})
+        return
+    if named.killed:
+        say("KILLED: the fall-back action answers")
+    print_table(["feature", *named.actions], named.table(), numeric=list(range(1, len(named.actions) + 1)))
+    low, high = named.reward
+    fallback = "none" if named.fallback is None else "carried along"
+    say(f"expected reward of an action: {(low + high) / 2:g} and what the features add; fall-back: {fallback}")
     say(f"signature: {vouched}")
 
 
 @policies.command("act")
 def _act(
     file: File,
-    step: Annotated[int, typer.Option(help="The step of the episode, from 0.")],
-    state: Annotated[str, typer.Option(help="The name of the state.")],
+    step: Annotated[int, typer.Option(help="The step of the episode, from 0.")] = 0,
+    state: Annotated[str | None, typer.Option(help="The name of the state, for a policy over states.")] = None,
+    row: Annotated[
+        str | None, typer.Option(help="The features by name as JSON, or a .json file, for a policy over features.")
+    ] = None,
     json: AsJson = False,
 ) -> None:
-    """Print what to do in a state at a step; where the policy draws lots, they are drawn here and now."""
+    """Print what to do in a state at a step, or for a row of features; lots are drawn here and now."""
     import numpy as np
 
-    named, _ = load_named(file)
+    from tacit.policies.feature_policy import FeaturePolicy
+
+    named, _ = load_policy(file)
+    if isinstance(named, FeaturePolicy):
+        if row is None or state is not None:
+            raise InvalidInput("a policy over features acts on a row: expected --row, got none, or --state with it")
+        action = named.act(_row(row), np.random.default_rng())
+        if json:
+            print_json({"action": action, "killed": named.killed})
+        else:
+            say(action)
+        return
+    if state is None or row is not None:
+        raise InvalidInput("a policy over states acts in a state: expected --state, got none, or --row with it")
     action = named.act(step, state, np.random.default_rng())
+    known = None if named.killed else named.support
+    marks: dict[str, Any] = {}
+    if known is not None:
+        s = named.state_number(state)
+        marks = {"learned": bool(known.learned[step, s]), "noise_units": float(known.noise_units[step, s])}
     if json:
-        print_json({"step": step, "state": state, "action": action, "killed": named.killed})
-    else:
-        say(action)
+        print_json({"step": step, "state": state, "action": action, "killed": named.killed, **marks})
+        return
+    say(action)
+    if known is not None:
+        what = "learned" if marks["learned"] else "the default action: the log does not support any"
+        tell(f"{what} (visits in noise units: {marks['noise_units']:.1f}, threshold {known.threshold:.1f})")
+
+
+def _row(text: str) -> dict[str, Any]:
+    """One row of features, from JSON or from a file of it."""
+    from tacit.documents import parse_json
+
+    place = Path(text)
+    if text.endswith(".json"):
+        require(place.is_file(), "a row must be JSON or a .json file", "no such file")
+        text = place.read_text(encoding="utf-8")
+    plain = parse_json(text, "a row")
+    require(isinstance(plain, dict), "a row must be one JSON object of features by name", type(plain).__name__)
+    return dict(plain)
 
 
 def load_named(path: Path) -> tuple[NamedPolicy, str]:
+    """A policy over states, and who vouches for the file in words."""
+    from tacit.policies.named import NamedPolicy
+
+    found, words = load_policy(path)
+    if not isinstance(found, NamedPolicy):
+        raise NotSupported(f"a policy over states is needed here; {path} is one over features")
+    return found, words
+
+
+def load_policy(path: Path) -> tuple[NamedPolicy | FeaturePolicy, str]:
     """The policy of a file that is as it was written, whatever wrote it, and who vouches for the file in words.
 
     In a directory of `tacit learn` it must be the policy of that directory, as `tacit verify` finds.
     """
     from tacit.documents import digest
-    from tacit.policies.named import POLICY_FORMAT, NamedPolicy
     from tacit.runs.manifest import DIGESTS
     from tacit.runs.signature import examine
     from tacit.runs.storage import read_json
     from tacit.runs.verify import BUNDLE
-    from tacit.study.learn_files import CERTIFICATE, LEARNED, verify_learned
+    from tacit.study.learn_files import CERTIFICATE, LEARNED, POLICIES, verify_learned
 
     content = read_json(path)
     kind = content.get("format")
@@ -79,22 +146,22 @@ def load_named(path: Path) -> tuple[NamedPolicy, str]:
     fits = content.get("digest") == digest(content) or ("digest" not in content and signed.valid)
     require(fits, f"{path} must be as it was written: its digest must fit", "another digest, or none")
     beside = [name for name in (DIGESTS, LEARNED, CERTIFICATE) if (path.parent / name).is_file()]
-    if kind in (POLICY_FORMAT, "tacit-learned") and beside:
+    if kind in (*POLICIES, "tacit-learned") and beside:
         found = verify_learned(path.parent)
         listed = found.looked_at.get(path.name) == "derived"
         require(listed, f"{path} must be the policy of its directory", "another file", "hand it out alone")
         require(found.true, f"{path} must be the policy of its directory", f"{found.outcome}: {found.why}")
-    if kind == POLICY_FORMAT:
-        return NamedPolicy.from_dict(without_seal(content)), signed.words
+    if kind in POLICIES:
+        return POLICIES[str(kind)].from_dict(without_seal(content)), signed.words
     if kind == BUNDLE[0]:
         version = content.get("format_version")
         require(version == BUNDLE[1], f"{path} must be a {kind} of version {BUNDLE[1]}", version, "export it again")
         return _of_bundle(path, content), signed.words
     inner = content.get("policy")
-    if isinstance(inner, dict) and inner.get("format") == POLICY_FORMAT:
-        return NamedPolicy.from_dict(inner), signed.words
+    if isinstance(inner, dict) and inner.get("format") in POLICIES:
+        return POLICIES[str(inner["format"])].from_dict(inner), signed.words
     raise UnknownName(
-        "format of a policy", str(kind), (POLICY_FORMAT, "tacit-bundle", "tacit-learned", "tacit-study-policy")
+        "format of a policy", str(kind), (*POLICIES, "tacit-bundle", "tacit-learned", "tacit-study-policy")
     )
 
 
@@ -104,14 +171,14 @@ def _of_bundle(path: Path, content: dict[str, Any]) -> NamedPolicy:
     from tacit.environments.registry import make_environment
     from tacit.environments.state_features import seen_through
     from tacit.environments.tabular import TabularMDP
-    from tacit.policies import DeterministicPolicy, GaussianPolicy, LayeredPolicy, policy_from_dict
+    from tacit.policies import DeterministicPolicy, GaussianPolicy, LayeredPolicy, LinearPolicy, policy_from_dict
     from tacit.policies.named import NamedPolicy
 
     try:
         policy, name = policy_from_dict(content["policy"]), content["config"]["environment"]
     except (KeyError, TypeError, AttributeError) as error:
         raise InvalidInput(f"{path} must be a complete bundle: {error}") from error
-    if isinstance(policy, LayeredPolicy | GaussianPolicy):
+    if isinstance(policy, LayeredPolicy | GaussianPolicy | LinearPolicy):
         raise NotSupported(f"only policies of tabular worlds have names, got a {content['policy']['kind']} one")
     environment = make_environment(name) if isinstance(name, str) else None
     if isinstance(name, dict) and "live" in name:

@@ -49,7 +49,6 @@ def _run(
 ) -> None:
     from tacit.executors import check_engine
     from tacit.runs.config import MAX_SEEDS, RunConfig
-    from tacit.runs.runner import RunSpec, run_cells
     from tacit.runs.size_defaults import apply_size_defaults
     from tacit.runs.storage_paths import resolve_location
 
@@ -61,6 +60,8 @@ def _run(
     if dry_run:
         _estimate(config, workers, json=json)
         return
+    from tacit.runs.runner import RunSpec, run_cells
+
     cell = RunSpec(label=config.label, config=config, directory=directory)
     with resumable(directory):
         (result,) = run_cells(

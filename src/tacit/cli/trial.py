@@ -146,7 +146,7 @@ def _plan(
     json: AsJson = False,
 ) -> None:
     """Plan a trial as a study of one stage, in which every device draws its person's arm."""
-    from tacit.cli.files import write_bytes
+    from tacit.cli.common import write_bytes
     from tacit.documents import canonical
     from tacit.study.trial import plan_trial
 

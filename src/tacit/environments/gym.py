@@ -17,9 +17,10 @@ import gymnasium
 import numpy as np
 from numpy.typing import ArrayLike
 
+from tacit.arguments import checked
 from tacit.arrays import Floats
 from tacit.environments.registry import make
-from tacit.environments.tabular import RewardKind, TabularMDP
+from tacit.environments.tabular import RewardKind, TabularMDP, floats
 from tacit.errors import InvalidInput, NotSupported, require_count
 from tacit.gymnasium_ids import GYMNASIUM_IDS, register_all
 
@@ -107,6 +108,7 @@ def named_env(name: str, parameters: str = "", render_mode: str | None = None) -
     return TabularEnv(make(f"{name}:{parameters}" if parameters else name), render_mode=render_mode)
 
 
+@checked
 def from_gymnasium(
     env: gymnasium.Env[Any, Any] | str,
     *,
@@ -131,6 +133,16 @@ def from_gymnasium(
         Distribution of the first state; by default the environment's own `initial_state_distrib`.
     reward_kind
         How a simulation draws rewards from their means.
+
+    Returns
+    -------
+    TabularMDP
+        The model, with rewards scaled to [0, 1].
+
+    Raises
+    ------
+    NotSupported
+        If the environment exposes no table or has other spaces.
 
     Examples
     --------
@@ -220,7 +232,7 @@ def _first_states(env: gymnasium.Env[Any, Any], rho: ArrayLike | None, S: int) -
     if given is None:
         kind = type(env.unwrapped).__name__
         raise InvalidInput(f"{kind} has no initial_state_distrib; pass the distribution of its first state as rho=")
-    first = np.asarray(given, dtype=np.float64)
+    first = floats("rho", given)
     if first.shape != (S,):
         raise InvalidInput(f"rho must have one entry for each of the {S} states, got shape {first.shape}")
     return first

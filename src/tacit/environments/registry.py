@@ -19,6 +19,7 @@ from tacit.environments.dose_bandit import DoseBandit, dose_bandit
 from tacit.environments.ev_charging import ev_charging
 from tacit.environments.hard_tree import hard_tree
 from tacit.environments.layered_worlds import LossWorld, layered, layered_support, layered_trap, loss_world
+from tacit.environments.linear_bandit import FeatureBandit, linear_bandit
 from tacit.environments.live import LIVE_PREFIX, LiveWorld
 from tacit.environments.live_presets import PRESETS
 from tacit.environments.live_sources import is_id
@@ -32,9 +33,10 @@ from tacit.errors import InvalidInput, UnknownName
 from tacit.memory import available_memory, require_free
 from tacit.plugins import named
 
-Environment = TabularMDP | LossWorld | DoseBandit | LiveWorld
+Environment = TabularMDP | LossWorld | DoseBandit | FeatureBandit | LiveWorld
 Built = TypeVar("Built")
 Values = dict[str, Any]
+TRUTH: Final = {"true": True, "false": False}
 TABLES: Final = 3
 """Numbers per transition while a world is made and simulated: its probability and two of the alias table."""
 
@@ -46,6 +48,7 @@ ENVIRONMENTS: Final[Mapping[str, Callable[..., Environment]]] = named("tacit.env
     "layered": layered,
     "layered-support": layered_support,
     "layered-trap": layered_trap,
+    "linear-bandit": linear_bandit,
     "random-mdp": random_mdp,
     "recommender": recommender,
     "riverswim": riverswim,
@@ -68,6 +71,23 @@ class EnvironmentInfo:
 def make_environment(spec: str) -> Environment:
     """Build the environment that a specification names, of whatever kind.
 
+    Parameters
+    ----------
+    spec
+        Name with options, such as `riverswim:states=4,horizon=6`.
+
+    Returns
+    -------
+    Environment
+        A `TabularMDP`, or an environment of another kind.
+
+    Raises
+    ------
+    UnknownName
+        If no registry knows a name; the message suggests the nearest one.
+
+    Examples
+    --------
     >>> make_environment("riverswim:states=5,horizon=8")
     TabularMDP('riverswim', states=5, actions=2, horizon=8, homogeneous, bernoulli rewards)
     >>> make_environment("dose-bandit:contexts=3").num_states
@@ -119,7 +139,7 @@ def make_layered(spec: str) -> LossWorld:
     found = make_environment(spec)
     if isinstance(found, DoseBandit):
         raise InvalidInput(f"'{spec}' has real-valued actions: an adversary needs states and actions to put losses on")
-    if isinstance(found, LiveWorld):
+    if isinstance(found, LiveWorld | FeatureBandit):
         raise InvalidInput(f"'{spec}' has no table: an adversary needs transitions to play against a best policy")
     return loss_world(found)
 
@@ -127,10 +147,17 @@ def make_layered(spec: str) -> LossWorld:
 def list_environments() -> tuple[EnvironmentInfo, ...]:
     """The named environments with a one-line summary and their parameters with defaults, in alphabetical order.
 
+    Returns
+    -------
+    tuple of EnvironmentInfo
+        Name, summary and parameters of each.
+
+    Examples
+    --------
     >>> [info.name for info in list_environments()]  # doctest: +ELLIPSIS
     ['contextual-bandit', 'dose-bandit', 'ev-charging', ..., 'treatment', 'treatment-bandit']
-    >>> dict(list_environments()[9].parameters)
-    {'states': 4, 'horizon': 6}
+    >>> [dict(info.parameters) for info in list_environments() if info.name == "riverswim"]
+    [{'states': 4, 'horizon': 6}]
     """
     return described(ENVIRONMENTS)
 
@@ -194,7 +221,9 @@ def _read_parameters(name: str, builder: Callable[..., object], listed: str) -> 
         if key in values:
             raise InvalidInput(f"each parameter of {name} must be given once, got {key} twice")
         try:
-            values[key] = types[key](text)
+            values[key] = TRUTH[text.lower()] if types[key] is bool else types[key](text)
+        except KeyError as error:
+            raise InvalidInput(f"{key} of {name} must be true or false, got '{text}'") from error
         except ValueError as error:
             kind = "a whole number" if types[key] is int else "a number"
             raise InvalidInput(f"{key} of {name} must be {kind}, got '{text}'") from error

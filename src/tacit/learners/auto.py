@@ -35,6 +35,8 @@ FEWEST_RETURNS: Final = 1_000
 """With fewer users one bit about each return says too little to choose a policy."""
 RETURNS_BELOW: Final = 5.0
 """Below this epsilon one bit with all of it says more than a noisy count."""
+LEAST_PER_NUMBER: Final = 20
+"""Below so many people per number of the parameters there is nothing left to exploit after exploration."""
 LARGE: Final = 1e10
 """Planning after every user costs K H S² A products; above so many, minutes, it is done rarely."""
 BATCHES: Final[dict[Trust, tuple[str | None, ...]]] = {
@@ -158,3 +160,21 @@ def _obstacle(here: Situation) -> str | None:
     if here.mechanism not in BATCHES[here.trust]:
         return f"the mechanism {here.mechanism} answers running totals"
     return None
+
+
+def choose_linear(trust: Trust, *, features: int, actions: int, episodes: int) -> Choice:
+    """The linear learner to use: d features, one parameter for each of so many actions (1: shared), K people.
+
+    >>> choose_linear("shuffle", features=10, actions=4, episodes=20_000).learner
+    'lin-ts'
+    >>> choose_linear("local", features=10, actions=4, episodes=20_000).learner
+    'lin-greedy'
+    """
+    numbers = features * actions
+    if trust == "local":
+        return Choice(learner="lin-greedy", because="under local trust exploration by lot finds what one index can say")
+    if episodes < LEAST_PER_NUMBER * numbers:
+        because = f"{episodes:,} people are too few to explore {numbers} numbers: every person follows the best guess"
+        return Choice(learner="lin-greedy", because=because)
+    because = f"draws explore {numbers} numbers as far as noise and rewards leave them open under {trust} trust"
+    return Choice(learner="lin-ts", because=because)

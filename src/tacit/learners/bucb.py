@@ -11,6 +11,8 @@ exploits lower bounds and releases nothing. What it does with a release is post-
 `share_across_steps=true` is a public declaration that transitions and rewards do not depend on the step: rows share
 the steps, and every step of a row weighs what it saw against its noise, as its batches do: a step that cannot be
 reached yet would add noise only.
+With a `log` its released totals are batch 0: nobody plays uniformly, rows were met as often as its released visits say,
+and its noise stands beside that of the batches, independent of theirs.
 `start=baseline` begins with what people do already instead of uniform play, and keeps to it where nothing is known.
 Schedule, noise and z are the same everywhere. Nothing about its regret is proved under `constants=practical`; with
 `constants=valid` it plans in proved bands of V* (`bucb_valid`). Every run ends with an interval of V*.
@@ -98,6 +100,7 @@ class BUCB(PlanningLearner[BUCBBelief, BatchQuery]):
         name: str = "bucb",
         sizes: tuple[int, ...] | None = None,
         start: Policy | None = None,
+        log: CountStatistics | None = None,
     ) -> None:
         require(shape.staged, "bucb takes counts that keep the steps apart (staged)", shape.staged)
         self.name, self.shape, self.pooled = name, shape, pooled
@@ -123,13 +126,21 @@ class BUCB(PlanningLearner[BUCBBelief, BatchQuery]):
         self.following = following
         self.covariance = noise.batch_covariance([batch.users for batch in self.batches], following)
         """[B,B]: of the noise in one counter over the batches; public."""
+        self.log = log
+        """The totals of a log, batch 0; None: there is none."""
+        self.before = 0 if log is None else 1
+        if log is not None:
+            # One counter of the log has the variance of its sums of rewards.
+            alone = np.array([[float(log.variance[2])]])
+            none = np.zeros((1, len(self.covariance)))
+            self.covariance = np.block([[alone, none], [none.T, self.covariance]])
         self.scale = float(noise.count_precision().scale.max())
         """The sub-gamma scale of that noise."""
 
     def begin(self) -> BUCBBelief:
-        """Nothing was released."""
+        """Nothing was released but the log, if there is one."""
         H, S, A = self.shape.horizon, self.shape.num_states, self.shape.num_actions
-        return BUCBBelief(
+        empty = BUCBBelief(
             transitions=np.zeros((0, *self.counters.shape)),
             visits=np.zeros((0, H, S, A)),
             rewards=np.zeros((0, H, S, A)),
@@ -137,12 +148,19 @@ class BUCB(PlanningLearner[BUCBBelief, BatchQuery]):
             policies=(),
             shares=(),
         )
+        if self.log is None:
+            return empty
+        # Everybody who reported, unless the released first steps say that covers, who count for nothing, were many.
+        found, people = float(self.log.visits[0].sum()), float(self.log.users[0])
+        doubt = 3.0 * float(np.sqrt(self.log.variance[1] * S * A))
+        people = people if found > people - doubt else max(1.0, np.rint(found))
+        return self._kept(self.followed(empty, (), 1), self.log, people)
 
     def plan(self, belief: BUCBBelief, rng: np.random.Generator) -> tuple[BUCBBelief, Plan[BatchQuery]]:
         """A mixture of optimistic policies, everybody assigned by the learner's own coins."""
         H, S, A = self.shape.horizon, self.shape.num_states, self.shape.num_actions
-        stage = len(belief.users)
-        if stage == 0:
+        stage = len(belief.users) - self.before
+        if len(belief.users) == 0:
             first = uniform_policy(H, S, A) if self.start is None else self.start
             return self.followed(belief, (), self.stages[0]), Plan(policy=first, users=self.stages[0], query=EVERYTHING)
         model, rho = self.model(belief)
@@ -198,7 +216,10 @@ class BUCB(PlanningLearner[BUCBBelief, BatchQuery]):
     def update(self, belief: BUCBBelief, released: PrivateStatistics[CountStatistics]) -> BUCBBelief:
         """Keep the batch, projected."""
         batch = statistics_of(released, CountStatistics)
-        flow, people = self.counters.taken(batch), float(batch.users[0])
+        return self._kept(belief, batch, float(batch.users[0]))
+
+    def _kept(self, belief: BUCBBelief, batch: CountStatistics, people: float) -> BUCBBelief:
+        flow = self.counters.taken(batch)
         if self.std > 0.0:
             flow = self.counters.project(flow, people)
         return belief._replace(
@@ -211,9 +232,9 @@ class BUCB(PlanningLearner[BUCBBelief, BatchQuery]):
     def interval(self, belief: BUCBBelief) -> ValueInterval | None:
         """Where V* lies with probability 0.95, by valid bands, although this learner plans by the practical rule.
 
-        None over a declared support, which may be wrong: bands over one are not proved.
+        None over a declared support, which may be wrong, and with a log: bands over these are not proved.
         """
-        return value_interval(self, belief) if self.counters.full else None
+        return value_interval(self, belief) if self.counters.full and self.log is None else None
 
     def model(self, belief: BUCBBelief) -> tuple[Rows, Floats]:
         """The model in which everything is planned, and the distribution of the first state."""
@@ -244,6 +265,8 @@ class BUCB(PlanningLearner[BUCBBelief, BatchQuery]):
         """How often the people of a batch met each row [H,S,A], according to the model."""
         found = np.zeros((self.shape.horizon, *model.r.shape[1:]))
         shares, users = belief.shares[b], float(belief.users[b])
+        if b < self.before:
+            return np.asarray(np.maximum(belief.visits[b], 0.0))
         if len(shares) > 0:
             mixture_visits(model, rho, belief.policies[b], belief.users[b] * shares, found)
         rest = 1.0 - float(shares.sum())

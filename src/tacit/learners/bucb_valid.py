@@ -108,6 +108,8 @@ class ValidBUCB(BUCB):
 def make_bucb(request: StageRequest) -> BUCB:
     """The learner that a request amounts to: practical, or in valid bands; steps apart or shared."""
     start = request.started("bucb")
+    if request.log is not None and (request.constants == "valid" or request.shape.support is not None or start):
+        raise NotSupported("bucb starts with a log by the practical rule, without baseline and declared support only")
     common: dict[str, Any] = {
         "shape": request.shape,
         "episodes": request.episodes,
@@ -131,4 +133,4 @@ def make_bucb(request: StageRequest) -> BUCB:
             "bucb starts from a baseline, and keeps to a loss budget, on all counters only; leave the declared support "
             "out"
         )
-    return BUCB(start=start, **common)
+    return BUCB(start=start, log=request.log, **common)

@@ -32,7 +32,7 @@ from tacit.protocol import (
     copy_state,
 )
 from tacit.released.batches import BatchNoise
-from tacit.released.counts import CountShape
+from tacit.released.counts import CountShape, CountStatistics
 from tacit.released.precision import CountPrecision, Sampling, SumPrecision
 from tacit.released.printed_radii import PrintedRadii
 
@@ -134,6 +134,8 @@ class StageRequest:
     """What people do already."""
     budget: LossBudget | None = None
     """How much mean return may be lost against it; None: as much as exploration costs."""
+    log: CountStatistics | None = None
+    """What was released of a log before the first batch; for learners whose row says `warm`."""
 
     def started(self, name: str) -> Policy | None:
         """What the first batch follows: the baseline where `start=baseline` or a budget asks for it, else None."""

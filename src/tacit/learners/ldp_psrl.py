@@ -37,7 +37,7 @@ from tacit.errors import NotSupported, require, require_count, require_real
 from tacit.gammas import gamma_draw
 from tacit.kernels import lean_kernel
 from tacit.learners.contract import CountRequest, KernelLearner, ask_nothing
-from tacit.learners.psrl import RewardPosterior, beta_draw, normal_gamma_draw
+from tacit.learners.psrl import RewardPosterior, beta_draw, follow_sample, normal_gamma_draw
 from tacit.planning.public_rows import PublicRows, can_follow, public_rows
 from tacit.protocol import LearnerKernels, Totals
 from tacit.released.counts import CountShape, CountStatistics
@@ -103,31 +103,13 @@ def update(parameters: Parameters, belief: LDPPSRLBelief, released: CountStatist
 @lean_kernel
 def plan(parameters: Parameters, belief: LDPPSRLBelief, generator: np.random.Generator) -> None:
     """Alg. 7, line 2: sample a model from the posterior and solve it; ties are broken at random."""
-    H, S = belief.policy.shape
-    stages, A = belief.visits.shape[0], belief.visits.shape[2]
+    H, stages = belief.policy.shape[0], belief.visits.shape[0]
     if stages == 1:
         _sample_stage(parameters, belief, 0, H > 1, generator)
     for h in range(H - 1, -1, -1):
         if stages > 1:
             _sample_stage(parameters, belief, h, h < H - 1, generator)
-        for s in range(S):
-            best = -np.inf
-            ties = 0
-            for a in range(A):
-                # Q_h(s,a) = r(s,a) + Σ_s' P(s'|s,a) V_{h+1}(s') in the sampled model
-                Q = belief.r_sample[s, a]
-                if h < H - 1:
-                    for t in range(S):
-                        Q += belief.P_sample[s, a, t] * belief.V[h + 1, t]
-                if Q > best:
-                    best = Q
-                    ties = 1
-                    belief.policy[h, s] = a
-                elif Q == best:
-                    ties += 1
-                    if generator.random() * ties < 1.0:
-                        belief.policy[h, s] = a
-            belief.V[h, s] = best
+        follow_sample(belief, h, generator)
 
 
 @lean_kernel

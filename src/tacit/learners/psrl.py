@@ -10,7 +10,7 @@ Cost: one gamma variate per cell of the posterior, O(H S² A) (stage-dependent) 
 from __future__ import annotations
 
 import math
-from typing import Literal, NamedTuple, cast
+from typing import Any, Literal, NamedTuple, cast
 
 import numpy as np
 
@@ -71,29 +71,36 @@ def update(parameters: Parameters, belief: PSRLBelief, released: CountStatistics
 
 
 @lean_kernel
+def follow_sample(belief: Any, h: int, generator: np.random.Generator) -> None:
+    """The greedy policy and its value at step h of the sampled model."""
+    H, S = belief.policy.shape
+    A = belief.r_sample.shape[1]
+    for s in range(S):
+        best, choice, ties = -np.inf, 0, 0
+        for a in range(A):
+            # Q_h(s,a) = r(s,a) + Σ_s' P(s'|s,a) V_{h+1}(s') in the sampled model
+            Q = belief.r_sample[s, a]
+            if h < H - 1:
+                for t in range(S):
+                    Q += belief.P_sample[s, a, t] * belief.V[h + 1, t]
+            # Ties are rare; which action is better, no processor could predict, so there is no branch on it.
+            if Q == best:
+                ties += 1
+                choice = a if generator.random() * ties < 1.0 else choice
+            choice, ties = (a, 1) if Q > best else (choice, ties)
+            best = max(best, Q)
+        belief.policy[h, s] = choice
+        belief.V[h, s] = best
+
+
+@lean_kernel
 def plan(parameters: Parameters, belief: PSRLBelief, generator: np.random.Generator) -> None:
     """Sample a model from the posterior and solve it; ties are broken at random."""
-    H, S = belief.policy.shape
-    stages, A = belief.visits.shape[0], belief.visits.shape[2]
+    H, stages = belief.policy.shape[0], belief.visits.shape[0]
     for h in range(H - 1, -1, -1):
         if stages > 1 or h == H - 1:
             _sample_stage(parameters, belief, min(h, stages - 1), stages == 1 or h < H - 1, generator)
-        for s in range(S):
-            best, choice, ties = -np.inf, 0, 0
-            for a in range(A):
-                # Q_h(s,a) = r(s,a) + Σ_s' P(s'|s,a) V_{h+1}(s') in the sampled model
-                Q = belief.r_sample[s, a]
-                if h < H - 1:
-                    for t in range(S):
-                        Q += belief.P_sample[s, a, t] * belief.V[h + 1, t]
-                # Ties are rare; which action is better, no processor could predict, so there is no branch on it.
-                if Q == best:
-                    ties += 1
-                    choice = a if generator.random() * ties < 1.0 else choice
-                choice, ties = (a, 1) if Q > best else (choice, ties)
-                best = max(best, Q)
-            belief.policy[h, s] = choice
-            belief.V[h, s] = best
+        follow_sample(belief, h, generator)
 
 
 @lean_kernel

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
 from tacit.errors import InvalidInput, NotSupported, UnknownName
+from tacit.learners.auto import AUTO
 from tacit.learners.conservative import make_conservative
 from tacit.learners.conservative_returns import make_conservative_returns
 from tacit.learners.contract import CountRequest, StageRequest
@@ -26,6 +27,8 @@ from tacit.learners.gradient_settings import COMMON
 from tacit.learners.ldp_obi import TUNING as OBI_TUNING
 from tacit.learners.ldp_obi import make_ldp_obi
 from tacit.learners.ldp_psrl import make_ldp_psrl, uses_squares
+from tacit.learners.linear import make_linear
+from tacit.learners.linucb_published import make_published
 from tacit.learners.loss_contract import LossRequest
 from tacit.learners.private_po import RarelyImproved, make_private_ucb_po
 from tacit.learners.private_ucb_vi import PrivateUCBVI
@@ -44,6 +47,7 @@ from tacit.protocol import Constants, Learner, Query, Totals
 from tacit.released.batches import BatchQuery
 from tacit.released.gradients import SoftmaxQuery
 from tacit.released.losses import LossQuery
+from tacit.released.moments import MomentQuery
 from tacit.released.returns import ReturnQuery
 
 Options = Mapping[str, tuple[str, ...]]
@@ -85,6 +89,8 @@ class LearnerRow:
     """Whether a paper prints constants for it that differ from those of `theory` (constants 'printed')."""
     valid: bool = False
     """Whether it has bands that provably contain V* (constants 'valid')."""
+    warm: bool = False
+    """Whether it can begin with the released totals of a log."""
     reference: bool = False
     """Whether it is a reference line: one policy that is given, not learned."""
     conservative: bool = False
@@ -230,6 +236,7 @@ LEARNERS: Final[Mapping[str, LearnerRow]] = named("tacit.learners", {
         options={"share_across_steps": ("false", "true"), "start": ("uniform", "baseline")},
         conservative=True,
         valid=True,
+        warm=True,
     ),
     "rlsvi": LearnerRow(
         summary="randomized values in the batches of bucb, privacy noise counts as exploration (Osband et al. 2016)",
@@ -237,6 +244,35 @@ LEARNERS: Final[Mapping[str, LearnerRow]] = named("tacit.learners", {
         build=make_rlsvi,
         options={"share_across_steps": ("false", "true"), "explore": EXPLORE},
     ),
+    "lin-ts": LearnerRow(
+        summary="linear Thompson sampling over rows of features, with the release's noise as uncertainty",
+        asks=MomentQuery,
+        build=make_linear,
+    ),
+    "lin-ucb": LearnerRow(
+        summary="optimism over rows of features, by the same posterior",
+        asks=MomentQuery,
+        build=make_linear,
+        valid=True,
+    ),
+    "lin-greedy": LearnerRow(
+        summary="the best guess over rows of features, by the same posterior",
+        asks=MomentQuery,
+        build=make_linear,
+    ),
+    **{
+        name: LearnerRow(
+            summary=f"LinUCB on noisy running sums, as published ({paper}); calibration paper",
+            asks=MomentQuery,
+            build=make_published,
+            unverified="noise, shifts and widths are quoted from memory of the paper, not compared with its text",
+        )
+        for name, paper in (
+            ("jdp-linucb", "joint DP: Shariff and Sheffet 2018"),
+            ("ldp-linucb", "local: Zheng et al. 2020"),
+            ("sdp-linucb", "shuffle: Chowdhury and Zhou 2022"),
+        )
+    },
     "dp-pg": LearnerRow(
         summary="private policy gradient, one pass over fresh users (He and Zhou 2025)",
         asks=SoftmaxQuery,
@@ -299,6 +335,44 @@ LEARNERS: Final[Mapping[str, LearnerRow]] = named("tacit.learners", {
         reference=True,
     ),
 })  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LearnerInfo:
+    """What a named learner is, what it asks for, and which options it takes (the default first)."""
+
+    name: str
+    summary: str
+    asks: str
+    options: Options
+
+
+def list_learners() -> tuple[LearnerInfo, ...]:
+    """The named learners, as `tacit list learners` shows them.
+
+    Returns
+    -------
+    tuple of LearnerInfo
+        Name, summary, query and options of each.
+
+    Examples
+    --------
+    >>> [found.options["bonus"] for found in list_learners() if found.name == "ucbvi"]
+    [('hoeffding', 'bernstein')]
+    """
+    rule = "chosen by trust model, claim, size and declarations: the default of runs"
+    return (
+        LearnerInfo(name=AUTO, summary=rule, asks="what the chosen one asks for", options={}),
+        *(
+            LearnerInfo(
+                name=name,
+                summary=row.summary + (f" (unverified: {row.unverified})" if row.unverified else ""),
+                asks=row.asks.words(),
+                options=row.options,
+            )
+            for name, row in LEARNERS.items()
+        ),
+    )
 
 
 def learner_row(name: str) -> LearnerRow:

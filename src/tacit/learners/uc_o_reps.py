@@ -29,7 +29,7 @@ from tacit.learners.transition_set import (
     widths_used,
 )
 from tacit.planning.entropy_flow import EntropyWork, entropy_work, solve_entropy_flow
-from tacit.planning.flow_report import REPORT_SIZE
+from tacit.planning.layered import REPORT_SIZE
 from tacit.released.losses import LossStatistics
 
 PRACTICAL = {"eta": 3.0}

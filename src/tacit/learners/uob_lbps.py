@@ -42,8 +42,7 @@ from tacit.learners.transition_set import (
     widths_used,
 )
 from tacit.planning.barrier_flow import BarrierWork, barrier_work, solve_barrier_flow
-from tacit.planning.flow_report import REPORT_SIZE
-from tacit.planning.layered import LayeredGeometry, UpperWork, bound_occupancy, upper_work
+from tacit.planning.layered import REPORT_SIZE, LayeredGeometry, UpperWork, bound_occupancy, upper_work
 from tacit.released.losses import LossStatistics
 
 PRACTICAL = {"eta": 3.0}

@@ -20,10 +20,9 @@ from tacit.accounting.events import Events
 from tacit.accounting.families import Family
 from tacit.arrays import Floats, Ints
 from tacit.kernels import lean_kernel
-from tacit.noise.layout import flattened, rounded_rewards, slot_counts
+from tacit.noise.layout import flattened, message_parts, rounded_rewards, slot_counts, user_vector
 from tacit.noise.protocol import Counts, EncoderParameters, Encoding, Shape
 from tacit.noise.support_index import places_of, taken
-from tacit.noise.user_vector import message_parts, user_vector
 from tacit.randomness import SecureNoise, SimulationNoise
 
 

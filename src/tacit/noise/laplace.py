@@ -40,8 +40,8 @@ from tacit.gammas import MIN_COMPILED_DRAWS, gamma_difference
 from tacit.kernels import kernel, lean_kernel
 from tacit.noise.additive import Additive, Amount, lattice_encoder
 from tacit.noise.exact import discrete_laplace
+from tacit.noise.layout import message_parts, user_vector
 from tacit.noise.protocol import EncoderParameters, Shape, require_failure_prob, require_simulation, require_whole
-from tacit.noise.user_vector import message_parts, user_vector
 from tacit.randomness import SecureNoise, SimulationNoise
 
 __all__ = [
@@ -73,17 +73,11 @@ def laplace_draw(generator: np.random.Generator) -> float:
 
 
 @kernel
-def fill_laplace(draws: Floats, rows: int, scale: float, discrete: bool, generator: np.random.Generator) -> None:
-    """Fresh Laplace noise, continuous or on the integers, in the first `rows` rows of `draws`."""
+def fill_laplace(draws: Floats, rows: int, scale: float, generator: np.random.Generator) -> None:
+    """Fresh Laplace noise in the first `rows` rows of `draws`."""
     for row in range(rows):
         for c in range(draws.shape[1]):
-            if discrete:
-                # ⌊b E⌋ is geometric with ratio e^{-1/b}; the difference of two is the discrete Laplace.
-                up = math.floor(-scale * math.log(1.0 - generator.random()))
-                down = math.floor(-scale * math.log(1.0 - generator.random()))
-                draws[row, c] = up - down
-            else:
-                draws[row, c] = scale * laplace_draw(generator)
+            draws[row, c] = scale * laplace_draw(generator)
 
 
 def laplace_sum_tail(terms: int, distance: float) -> float:

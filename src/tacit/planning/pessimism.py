@@ -14,6 +14,9 @@ Where several actions have the same Q̲ (mostly 0, where widths exceed estimates
 one, then the larger estimate r̂ + P̂V counts, then the smaller number. A state without a known row gets the default
 action, and is reported as such. Everything is post-processing of what was released; widths and model are those of
 `tacit.planning.widths`, with one parameter z.
+
+Where transitions and rewards are declared not to depend on the step, `pooled_steps` adds the steps up before anything
+is planned: H times the visits of a row, √H times the noise.
 """
 
 from __future__ import annotations
@@ -41,6 +44,11 @@ class PessimisticPlan:
     """[H,S]"""
     supported: NDArray[np.bool_]
     """[H,S]: whether the log knows the chosen action there; elsewhere it is the default."""
+    noise_units: Floats
+    """[H,S]: released visits of the chosen action, of the most visited one where it is the default, over the standard
+    deviation of their noise (one visit at least)."""
+    threshold: float
+    """The noise units from which on a row is supported."""
     value: float
     """The estimate of an episode's rewards under the policy, each in [0, 1]."""
     floor: float
@@ -48,7 +56,12 @@ class PessimisticPlan:
 
 
 def pessimistic_plan(
-    counts: CountStatistics, *, z: float = DEFAULT_Z, default: int = 0, failure_prob: float = UNSUPPORTED
+    counts: CountStatistics,
+    *,
+    z: float = DEFAULT_Z,
+    default: int = 0,
+    failure_prob: float = UNSUPPORTED,
+    stationary: bool = False,
 ) -> PessimisticPlan:
     """The policy that is best by lower confidence bounds of stage-wise counts under Gaussian noise, or none.
 
@@ -63,6 +76,8 @@ def pessimistic_plan(
     H, S, A = counts.visits.shape
     require(0 <= default < A, f"the default action must be below {A}", default)
     rho = first_states(counts)
+    if stationary:
+        counts = pooled_steps(counts)
     model = confidence_model(_supported(counts, failure_prob), rho, z)
     actions: Ints = np.full((H, S), default, dtype=np.int64)
     supported = np.zeros((H, S), dtype=np.bool_)
@@ -79,7 +94,33 @@ def pessimistic_plan(
                 actions[h, s] = ranks.index(max(ranks))
         chosen = np.arange(S), actions[h]
         low, middle = below[chosen], estimate[chosen]
-    return PessimisticPlan(actions=actions, supported=supported, value=float(rho @ middle), floor=float(rho @ low))
+    own = np.take_along_axis(counts.visits, actions[..., None], axis=2)[..., 0]
+    unit = max(1.0, math.sqrt(float(counts.variance[1])))
+    return PessimisticPlan(
+        actions=actions,
+        supported=supported,
+        noise_units=np.round(np.where(supported, own, counts.visits.max(axis=2)) / unit, 3),
+        threshold=round(support_floor(counts, failure_prob) / unit, 3),
+        value=float(rho @ middle),
+        floor=float(rho @ low),
+    )
+
+
+def pooled_steps(counts: CountStatistics) -> CountStatistics:
+    """Counts of a stationary world: in every step those of all steps together. Post-processing of what was released.
+
+    First states are read from the first step alone, so before.
+    """
+    H = len(counts.visits)
+    # Ñ(s,a,s') = Σ_{h<H} Ñ_h(s,a,s'), whose noise has variance (H - 1) v; visits and rewards have H steps
+    moves = np.broadcast_to(counts.transitions.sum(axis=0), counts.transitions.shape).copy()
+    moves[-1] = 0.0
+    each = {
+        name: np.broadcast_to(getattr(counts, name).sum(axis=0), counts.visits.shape).copy()
+        for name in ("visits", "rewards", "squares")
+    }
+    many = np.array([max(1, H - 1), H, H], dtype=np.float64)
+    return counts._replace(transitions=moves, variance=counts.variance * many, **each)
 
 
 def support_floor(counts: CountStatistics, failure_prob: float = UNSUPPORTED) -> float:

@@ -5,6 +5,7 @@ Everything here is public: a policy is computed from released statistics only an
 
 from __future__ import annotations
 
+from tacit.policies.linear import LinearPolicy
 from tacit.policies.tables import (
     AnyPolicy,
     DeterministicPolicy,
@@ -23,6 +24,7 @@ __all__ = [
     "DeterministicPolicy",
     "GaussianPolicy",
     "LayeredPolicy",
+    "LinearPolicy",
     "Policy",
     "StochasticPolicy",
     "policy_from_dict",

@@ -3,6 +3,7 @@
     act(step, state, coins)    the action's name for a state by name (or number), from step 0 on
     fallback                   the policy that answers instead once this one is killed: what was done before the study
     killed                     whether it is
+    support                    which decisions are learned, and on how many noise units they rest; None: not known
 
 G1  A killed policy answers with its fall-back at every step and in every state, and says so wherever it is shown; one
     without a fall-back cannot be killed, so no policy is ever silent.
@@ -12,6 +13,7 @@ G2  The file is JSON without code: `from_json` checks every entry and gives the 
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from random import Random
@@ -20,20 +22,99 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from tacit.arguments import checked
+from tacit.arrays import Floats
 from tacit.documents import digest, parse_json, vouched, without_seal
-from tacit.errors import InvalidInput, UnknownName, require, require_count
+from tacit.errors import InvalidInput, UnknownName, require, require_count, require_real
 from tacit.notebook import block, grid
 from tacit.policies.tables import DeterministicPolicy, Policy, policy_from_dict, policy_to_dict, tabular
 
 POLICY_FORMAT: Final = "tacit-policy"
 POLICY_VERSION: Final = 1
+SUPPORTED_VERSION: Final = 2
+"""Of policies that say which decisions are learned."""
 ENTRIES: Final = ("format", "format_version", "horizon", "states", "actions", "policy", "fallback", "killed")
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class PolicySupport:
+    """Which decisions of a policy are learned from released counts, and what they rest on."""
+
+    learned: NDArray[np.bool_]
+    """[H,S]: false where the default action stands because no action has enough visits."""
+    noise_units: Floats
+    """[H,S]: released visits of the action (of the most visited one, where it is the default) over the standard
+    deviation of their noise."""
+    threshold: float
+    """Actions with more than so many noise units count as tried."""
+
+    def __post_init__(self) -> None:
+        learned, units = np.asarray(self.learned), np.asarray(self.noise_units, dtype=np.float64)
+        fits = learned.dtype == np.bool_ and learned.shape == units.shape
+        require(fits, "support must have a truth value and a number for every decision", learned.shape)
+        finite = bool(np.isfinite(units).all()) and math.isfinite(self.threshold)
+        require(finite, "support must be finite", "another")
+        object.__setattr__(self, "learned", learned)
+        object.__setattr__(self, "noise_units", units)
+
+    def to_dict(self) -> dict[str, Any]:
+        """JSON-ready values."""
+        return {
+            "learned": self.learned.tolist(), "noise_units": self.noise_units.tolist(), "threshold": self.threshold
+        }  # fmt: skip
+
+    @classmethod
+    def from_dict(cls, plain: Any) -> PolicySupport:
+        """The support that `to_dict` wrote."""
+        names = {"learned", "noise_units", "threshold"}
+        complete = isinstance(plain, dict) and set(plain) == names
+        require(complete, f"support has the entries {', '.join(sorted(names))}", "others")
+        threshold = require_real("threshold", plain["threshold"])
+        try:
+            units = np.array(plain["noise_units"], dtype=np.float64)
+        except (TypeError, ValueError) as error:
+            raise InvalidInput(f"noise_units must be numbers: {error}") from error
+        return cls(learned=np.array(plain["learned"]), noise_units=units, threshold=threshold)
+
+    def words(self, step: int, state: int) -> str:
+        """One decision, for tables: its support, marked where it is the default."""
+        units = f"{self.noise_units[step, state]:.1f}"
+        return units if self.learned[step, state] else f"default, {units}"
+
+    @property
+    def legend(self) -> str:
+        """What the marks of a table mean."""
+        return (
+            f"{int(self.learned.sum())} of {self.learned.size} decisions are learned, the others are the default; in "
+            "brackets: visits of the action in standard deviations of the noise, of the most visited one for a default "
+            f"(learned: more than {self.threshold:.1f})"
+        )
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class NamedPolicy:
     """A policy of a tabular world, by name.
 
+    Parameters
+    ----------
+    policy
+        The policy.
+    states, actions
+        Their names.
+    fallback
+        The policy that answers when this one is killed.
+    killed
+        Whether the kill switch was used.
+    support
+        Which decisions were learned from data, and how well they are supported.
+
+    Raises
+    ------
+    InvalidInput
+        If a value breaks a stated rule; the message names it.
+
+    Examples
+    --------
     >>> treat = DeterministicPolicy(np.array([[0, 1], [0, 0]]))
     >>> never = DeterministicPolicy(np.zeros((2, 2), dtype=np.int64))
     >>> named = NamedPolicy(policy=treat, states=("well", "sick"), actions=("wait", "pill"), fallback=never)
@@ -46,6 +127,7 @@ class NamedPolicy:
     actions: tuple[str, ...]
     fallback: Policy | None = None
     killed: bool = False
+    support: PolicySupport | None = None
 
     def __post_init__(self) -> None:
         for what, names in (("states", self.states), ("actions", self.actions)):
@@ -57,6 +139,9 @@ class NamedPolicy:
             if policy is not None:
                 table = policy.probabilities(sizes[1])
                 require(table.shape == (H, *sizes), f"the {what} must have the shape {(H, *sizes)}", table.shape)
+        if self.support is not None:
+            shape = self.support.learned.shape
+            require(shape == (H, sizes[0]), f"the support must have the shape {(H, sizes[0])}", shape)
         require(isinstance(self.killed, bool), "killed must be true or false", self.killed)
         hint = "give it the policy that was followed before"
         require(self.fallback is not None or not self.killed, "a killed policy must have a fallback", None, hint)
@@ -105,10 +190,21 @@ class NamedPolicy:
         return self.current.probabilities(len(self.actions))
 
     def table(self) -> tuple[tuple[str, ...], ...]:
-        """Rows of names for a table: a state and its action at every step, with percentages where lots are drawn."""
+        """Rows of names for a table: a state and its action at every step, with percentages where lots are drawn.
+
+        Where the support is known it stands behind each action.
+        """
         shown = self.to_numpy()
+        known = None if self.killed else self.support
         return tuple(
-            (state, *(self._words(shown[h, s]) for h in range(self.horizon))) for s, state in enumerate(self.states)
+            (
+                state,
+                *(
+                    self._words(shown[h, s]) + ("" if known is None else f" ({known.words(h, s)})")
+                    for h in range(self.horizon)
+                ),
+            )
+            for s, state in enumerate(self.states)
         )
 
     def _repr_html_(self) -> str:
@@ -117,23 +213,28 @@ class NamedPolicy:
 
     def to_dict(self) -> dict[str, Any]:
         """JSON-ready values."""
+        known = {} if self.support is None else {"support": self.support.to_dict()}
         return {
             "format": POLICY_FORMAT,
-            "format_version": POLICY_VERSION,
+            "format_version": SUPPORTED_VERSION if known else POLICY_VERSION,
             "horizon": self.horizon,
             "states": list(self.states),
             "actions": list(self.actions),
             "policy": policy_to_dict(self.policy),
             "fallback": None if self.fallback is None else policy_to_dict(self.fallback),
             "killed": self.killed,
+            **known,
         }
 
     @classmethod
+    @checked
     def from_dict(cls, plain: Mapping[str, Any]) -> NamedPolicy:
         """The policy that `to_dict` wrote; anything missing or unknown is refused (G2)."""
-        known = (plain.get("format"), plain.get("format_version")) == (POLICY_FORMAT, POLICY_VERSION)
-        require(known, f"a policy must be a {POLICY_FORMAT} of version {POLICY_VERSION}", plain.get("format"))
-        require(set(plain) == set(ENTRIES), f"a policy has the entries {', '.join(ENTRIES)}", sorted(plain))
+        version = plain.get("format_version")
+        known = plain.get("format") == POLICY_FORMAT and version in (POLICY_VERSION, SUPPORTED_VERSION)
+        require(known, f"a policy must be a {POLICY_FORMAT} of version 1 or 2", plain.get("format"))
+        entries = ENTRIES if version == POLICY_VERSION else (*ENTRIES, "support")
+        require(set(plain) == set(entries), f"a policy has the entries {', '.join(entries)}", sorted(plain))
         listed = isinstance(plain["states"], list) and isinstance(plain["actions"], list)
         require(listed, "states and actions must be lists of names", "another type")
         try:
@@ -147,6 +248,7 @@ class NamedPolicy:
             actions=tuple(plain["actions"]),
             fallback=fallback,
             killed=plain["killed"],
+            support=PolicySupport.from_dict(plain["support"]) if version == SUPPORTED_VERSION else None,
         )
         require(plain["horizon"] == found.horizon, f"horizon must be that of the table, {found.horizon}", "another")
         return found

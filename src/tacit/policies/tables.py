@@ -12,8 +12,9 @@ from typing import Any, Final, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from tacit.errors import InvalidInput, UnknownName, require
+from tacit.errors import InvalidInput, UnknownName, require, require_count
 from tacit.notebook import block, grid
+from tacit.policies.linear import LinearPolicy
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -49,6 +50,15 @@ class DeterministicPolicy:
         """The same policy as probabilities[h,s,a]."""
         return np.eye(num_actions)[self.within(num_actions)]
 
+    def act(self, state: int, step: int = 0) -> int:
+        """The number of the action in a state at a step, from 0 on.
+
+        >>> DeterministicPolicy(np.array([[0, 1], [1, 1]])).act(state=0, step=1)
+        1
+        """
+        h, s = _place(self.actions, state, step)
+        return int(self.actions[h, s])
+
     def within(self, num_actions: int) -> NDArray[np.int64]:
         """The actions[h,s], if there are so many."""
         most = int(self.actions.max(initial=0))
@@ -80,6 +90,15 @@ class StochasticPolicy:
         require(self.table.shape[2] == num_actions, f"the policy must have {num_actions} actions", self.table.shape[2])
         return self.table
 
+    def act(self, state: int, step: int = 0, coins: np.random.Generator | None = None) -> int:
+        """The number of an action in a state at a step, from 0 on; `coins` draw it, fresh ones by default.
+
+        >>> StochasticPolicy(np.array([[[0.0, 1.0]]])).act(state=0)
+        1
+        """
+        h, s = _place(self.table, state, step)
+        return _drawn(self.table[h, s], coins)
+
     def _repr_html_(self) -> str:
         rows = [
             [f"state {s}", *(", ".join(f"{a}: {p:.0%}" for a, p in enumerate(at) if p > 0.0) for at in column)]
@@ -108,6 +127,15 @@ class LayeredPolicy:
         """
         return StochasticPolicy(self.flat.reshape(-1, self.actions)[1:].reshape(horizon, -1, self.actions))
 
+    def act(self, state: int, step: int = 0, coins: np.random.Generator | None = None) -> int:
+        """The number of an action in a state, which says its step; `coins` draw it, fresh ones by default.
+
+        >>> LayeredPolicy(np.array([0.5, 0.5, 0.0, 1.0]), 2).act(state=1)
+        1
+        """
+        rows = self.flat.reshape(-1, self.actions)
+        return _drawn(rows[require_count("state", state, 0, len(rows) - 1)], coins)
+
     def _repr_html_(self) -> str:
         table = self.flat.reshape(-1, self.actions).tolist()
         rows = [[f"state {x}", *(f"{p:.0%}" for p in row)] for x, row in enumerate(table)]
@@ -122,9 +150,35 @@ class GaussianPolicy:
     means: NDArray[np.float64]
     deviation: float
 
+    def act(self, state: int, step: int = 0, coins: np.random.Generator | None = None) -> float:
+        """A dose in a state; `coins` draw it, fresh ones by default.
+
+        >>> GaussianPolicy(np.ones(1), np.array([2.0]), deviation=0.0).act(state=0)
+        2.0
+        """
+        mean = float(self.means[require_count("state", state, 0, len(self.means) - 1)])
+        return mean + self.deviation * float(_coins(coins).standard_normal())
+
     def _repr_html_(self) -> str:
         rows = [[f"state {s}", f"{mean:.4g}"] for s, mean in enumerate(self.means.tolist())]
         return block(f"Gaussian policy, standard deviation {self.deviation:.4g}", grid(["", "mean dose"], rows))
+
+
+def _place(table: NDArray[Any], state: object, step: object) -> tuple[int, int]:
+    """A step and a state that the table has."""
+    H, S = table.shape[:2]
+    return require_count("step", step, 0, H - 1), require_count("state", state, 0, S - 1)
+
+
+def _coins(given: np.random.Generator | None) -> np.random.Generator:
+    return np.random.default_rng() if given is None else given
+
+
+def _drawn(row: NDArray[np.float64], coins: np.random.Generator | None) -> int:
+    """An action with these probabilities; one that is impossible never comes."""
+    possible = np.flatnonzero(row)
+    place = int(np.searchsorted(np.cumsum(row[possible]), _coins(coins).random(), side="right"))
+    return int(possible[min(place, len(possible) - 1)])
 
 
 def _steps(horizon: int) -> list[str]:
@@ -133,12 +187,14 @@ def _steps(horizon: int) -> list[str]:
 
 Policy = DeterministicPolicy | StochasticPolicy
 """A policy of a tabular world."""
-AnyPolicy = Policy | LayeredPolicy | GaussianPolicy
+AnyPolicy = Policy | LayeredPolicy | GaussianPolicy | LinearPolicy
 
 
 def tabular(policy: AnyPolicy) -> Policy:
     """The policy, if it is one of a tabular world."""
-    if not isinstance(policy, DeterministicPolicy) and isinstance(policy, LayeredPolicy | GaussianPolicy):
+    if not isinstance(policy, DeterministicPolicy) and isinstance(
+        policy, LayeredPolicy | GaussianPolicy | LinearPolicy
+    ):
         raise InvalidInput(f"a tabular world needs a table of actions, got a {type(policy).__name__}")
     return policy
 
@@ -170,7 +226,8 @@ def policy_to_dict(policy: AnyPolicy) -> dict[str, Any]:
     >>> policy_to_dict(DeterministicPolicy(np.array([[0, 1]])))
     {'kind': 'deterministic', 'actions': [[0, 1]]}
     """
-    kind = next(name for name, known in KINDS.items() if isinstance(policy, known))
+    kind = next((name for name, known in KINDS.items() if isinstance(policy, known)), None)
+    require(kind is not None, f"a policy must be one of {', '.join(KINDS)}", type(policy).__name__)
     values = {field.name: getattr(policy, field.name) for field in fields(policy)}
     return {"kind": kind, **{name: v.tolist() if isinstance(v, np.ndarray) else v for name, v in values.items()}}
 
@@ -193,4 +250,5 @@ KINDS: Final[Mapping[str, type[AnyPolicy]]] = {
     "stochastic": StochasticPolicy,
     "layered": LayeredPolicy,
     "gaussian": GaussianPolicy,
+    "linear": LinearPolicy,
 }

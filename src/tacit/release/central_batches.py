@@ -1,7 +1,7 @@
 """Central trust, single batches: a curator releases the counts of every batch once, with correlated Gaussian noise.
 
 G1  A person is in one batch, and batches are released in the order of a public schedule. What leaves is, in other
-    words, C x + N(0, σ²) with columns of C of length at most 1 (`tacit.noise.continual.correlated`): replacing a
+    words, C x + N(0, σ²) with columns of C of length at most 1 (`tacit.release.central_batches`): replacing a
     person moves it by at most what it moves one batch, so the exposure is that of one release of σ, whatever later
     batches depend on: Lemma C2 (factorization).
 G2  `fresh` noise is C = I: every batch for itself, the same price.
@@ -9,13 +9,22 @@ G3  Everything a learner does with the batches is post-processing; by Lemma P8 (
     people are joint-DP.
 
 Counters are those of the complement encoding: transitions, rewards, visits without reward.
+
+Correlated noise: whoever releases C x + N(0, σ²) row by row, with C lower triangular and columns of length at
+most 1, pays for one release of σ; the increments x̂ = x + e then carry noise e of covariance σ² X⁻¹, X = C'C. Fresh
+noise is X = I. A learner that plans batch t + 1 from the sum of all batches up to t suffers
+
+    Σ_t n_{t+1} Var(e_1 + ... + e_t) = σ² tr(M X⁻¹),     M = L' diag(n) L,   L the lower triangle of ones,
+
+which is convex in X. Under diag X = 1 the least is at X = D^-½ (D^½ M D^½)^½ D^-½ with D = diag (D^½ M D^½)^½.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Literal, NamedTuple, Self
+from functools import lru_cache
+from typing import Final, Literal, NamedTuple, Self
 
 import numpy as np
 
@@ -29,7 +38,6 @@ from tacit.data.counts import count_trajectories
 from tacit.data.gradients import in_range
 from tacit.data.trajectories import Trajectories
 from tacit.errors import InvalidInput, NotSupported, require
-from tacit.noise.continual.correlated import correlated_factor, sequential
 from tacit.noise.gaussian import Gaussian
 from tacit.protocol import Calibration, Noise, PrivateStatistics
 from tacit.randomness import SimulationNoise
@@ -41,6 +49,64 @@ from tacit.released.counts import CountShape, CountStatistics, empty_counts
 from tacit.released.precision import CountPrecision, Sampling, everything_sent, exact_counts
 from tacit.statistics.count_spec import NoisyCounts, ReleaseSpec
 from tacit.statistics.count_vectors import count_families
+
+ROUNDS: Final = 200
+"""Iterations of the fixed point; it contracts by a half, so this is far more than enough."""
+
+
+@lru_cache(maxsize=64)
+def correlated_factor(following: tuple[int, ...]) -> Floats:
+    """The lower triangular C[t,j] for batches after which so many users act on what was released up to there.
+
+    >>> C = correlated_factor((100, 200, 400))
+    >>> bool(np.allclose(np.tril(C), C)), bool(((C**2).sum(axis=0) <= 1.0).all())
+    (True, True)
+    """
+    n = np.array(following, dtype=np.float64)
+    require(len(n) > 0 and bool((n > 0).all()), "every batch must have users who act on it", len(n))
+    L = np.tril(np.ones((len(n), len(n))))
+    X = _least(L.T @ (n[:, np.newaxis] * L))
+    # Columns of length at most 1, for certain: whatever the rounding, the longest is scaled to just below.
+    C = _reverse_cholesky(X)
+    longest = float(np.sqrt((C * C).sum(axis=0)).max())
+    factor = C / (longest * (1.0 + 1e-12))
+    factor.setflags(write=False)
+    return factor
+
+
+def _least(M: Floats) -> Floats:
+    """The X of unit diagonal with the least tr(M X⁻¹)."""
+    D = np.sqrt(np.diag(M))
+    for _ in range(ROUNDS):
+        root = _root(np.sqrt(D)[:, np.newaxis] * M * np.sqrt(D))
+        after = np.diag(root).copy()
+        done = bool(np.allclose(after, D, rtol=1e-12, atol=0.0))
+        D = after
+        if done:
+            break
+    root = _root(np.sqrt(D)[:, np.newaxis] * M * np.sqrt(D))
+    return np.asarray(root / np.sqrt(D)[:, np.newaxis] / np.sqrt(D))
+
+
+def _root(matrix: Floats) -> Floats:
+    """The positive square root of a positive definite matrix."""
+    values, vectors = np.linalg.eigh((matrix + matrix.T) / 2.0)
+    return np.asarray((vectors * np.sqrt(np.maximum(values, 0.0))) @ vectors.T)
+
+
+def _reverse_cholesky(X: Floats) -> Floats:
+    """The lower triangular C with C'C = X: the Cholesky factor of X read from its last row."""
+    return np.asarray(np.linalg.cholesky(X[::-1, ::-1])[::-1, ::-1].T)
+
+
+def sequential(C: Floats, past: Sequence[Floats], fresh: Floats) -> Floats:
+    """The noise of the next increment: e_t = (z_t - Σ_{j<t} C_tj e_j) / C_tt, so that C e = z."""
+    t = len(past)
+    total = fresh.copy()
+    for j, earlier in enumerate(past):
+        total -= C[t, j] * earlier
+    return np.asarray(total / C[t, t])
+
 
 Correlation = Literal["correlated", "fresh"]
 

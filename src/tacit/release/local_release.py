@@ -13,18 +13,19 @@ G3  Parameters are written as exact fractions; a reader builds the same randomiz
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any, ClassVar, Final
 
 import numpy as np
 
-from tacit.accounting.claims import PrivacyClaim
+from tacit.accounting.claims import PrivacyClaim, Trust
 from tacit.accounting.events import Events
 from tacit.accounting.families import Family
 from tacit.arrays import Floats
+from tacit.data.counts import ExactCounts
 from tacit.data.trajectories import Trajectories, TrajectoryLike
-from tacit.errors import InvalidInput, UnknownName, require
+from tacit.errors import InvalidInput, NotSupported, UnknownName, require
 from tacit.noise.gaussian import Gaussian
 from tacit.noise.laplace import Laplace
 from tacit.noise.one_slot import OneSlot, feeding_slots
@@ -36,13 +37,42 @@ from tacit.noise.unary_encoding import UnaryEncoding
 from tacit.protocol import TOTALS, Noise, PrivateStatistics, Query, Totals, copy_state
 from tacit.randomness import SimulationNoise
 from tacit.release.codecs import MessageCodec, codec_of
+from tacit.release.contract import ChargedAt
 from tacit.release.counts_contract import Batch, require_placed, require_shape
 from tacit.release.documents import CODECS, count_query_to_plain, require_entries
-from tacit.release.local_messages import LetterBox, alone
-from tacit.release.simulated_people import unfolded
-from tacit.release.stage import CountMemory
+from tacit.release.stage import CountMemory, StageRelease, require_people
 from tacit.released.counts import CountShape, CountStatistics, empty_counts
 from tacit.statistics.count_vectors import add_placed, add_vector, count_families, dimension_of
+
+
+def unfolded(counts: ExactCounts, generator: np.random.Generator) -> Trajectories:
+    """Simulation only: trajectories with exactly these counts, drawn from their law given the counts.
+
+    The people in one state are exchangeable if they all follow one Markov policy in one environment: who of them takes
+    which action, goes where and earns what is a random matching, layer by layer.
+    """
+    if counts.groups:
+        raise NotSupported("counts of people who follow several policies do not say who did what; draw trajectories")
+    H, S, A = counts.visits.shape
+    n = counts.users
+    states, actions = np.zeros((n, H + 1), dtype=np.int64), np.zeros((n, H), dtype=np.int64)
+    rewards = np.zeros((n, H))
+    states[:, 0] = generator.permutation(np.repeat(np.arange(S), counts.starts))
+    for h in range(H):
+        for s in range(S):
+            there = generator.permutation(np.flatnonzero(states[:, h] == s))
+            # The cells (a, s') in a row, each as often as it is counted; who gets which is a random matching.
+            cells = np.repeat(np.arange(A * S), counts.transitions[h, s].ravel())
+            actions[there, h], states[there, h + 1] = cells // S, cells % S
+            for a in range(A):
+                acted = generator.permutation(there[actions[there, h] == a])
+                earned = counts.rewards[h, s, a]
+                if counts.binary:
+                    rewards[acted[: round(float(earned))], h] = 1.0
+                elif len(acted):
+                    rewards[acted, h] = earned / len(acted)
+    return Trajectories(states=states, actions=actions, rewards=rewards)
+
 
 RANDOMIZERS: Final[Mapping[str, type[Randomizer]]] = {
     "subset": SubsetSelection,
@@ -54,6 +84,57 @@ RANDOMIZERS: Final[Mapping[str, type[Randomizer]]] = {
 """The randomizers that a device can draw exactly, as integers."""
 
 ENCODINGS: Final[tuple[Encoding, ...]] = ("complement", "squares")
+
+
+class LetterBox(StageRelease):
+    """One stage of randomized messages, which a collector only sorts; subclasses say what a message is and stands for.
+
+    G1  A body is private whoever reads it: nothing is added or hidden later, and what other people send does not help.
+        So a stage is paid before it opens, and it can be released with any number of reports.
+    G2  A payload is in the order of its bytes: it does not say who reported when.
+    """
+
+    __slots__ = ()
+    TRUST: ClassVar[Trust] = "local"
+    CHARGED_AT: ClassVar[ChargedAt] = "open"
+
+    @property
+    def body_size(self) -> int:
+        """The length of a body in bytes."""
+        raise NotImplementedError
+
+    def check(self, body: bytes) -> None:
+        """Raise unless some device could have sent this body."""
+        raise NotImplementedError
+
+    def asked(self, query: Query) -> Query:
+        """The query, if messages answer it."""
+        raise NotImplementedError
+
+    def release(self, secret: Any, bodies: Sequence[bytes], query: Query, noise: Noise) -> tuple[Any, bytes]:
+        """All bodies in the order of their bytes; nothing is drawn."""
+        require_people(len(bodies), self.least, self.target)
+        self.asked(query)
+        for body in bodies:
+            self.check(body)
+        return secret, b"".join(sorted(bodies))
+
+    def bodies(self, payload: bytes, people: int) -> list[bytes]:
+        """The messages of a payload, if it is one that `release` can have made from so many."""
+        require_people(people, self.least, self.target)
+        size = self.body_size
+        require(len(payload) == people * size, f"a payload must have {people} messages of {size} bytes", len(payload))
+        found = [payload[start : start + size] for start in range(0, len(payload), size)]
+        for body in found:
+            self.check(body)
+        require(found == sorted(found), "the messages of a payload must be sorted", "another order")
+        return found
+
+
+def alone(person: TrajectoryLike) -> Trajectories:
+    """A batch of one person."""
+    states, actions, rewards = (np.asarray(part) for part in (person.states, person.actions, person.rewards))
+    return Trajectories(states[np.newaxis], actions[np.newaxis], rewards[np.newaxis])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

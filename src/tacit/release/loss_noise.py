@@ -297,7 +297,7 @@ def stream_of(source: Source | None, steps: int) -> Stream:
 def noise_step(params: NoiseParams, state: NoiseState, generator: np.random.Generator) -> None:
     """Move a stream by one user: the step kernel of its mechanism. One type for all, so that one loop serves all."""
     if params.kind == TREE:
-        tree = TreeParams(params.releases, params.scale, params.levels, params.flag, False)
+        tree = TreeParams(params.releases, params.scale, params.levels, params.flag)
         laplace_tree_step(tree, TreeState(state.time, state.memory, state.draws, state.noise), generator)
     elif params.kind == BUFFERED:
         buffered = BufferedParams(params.releases, params.scale, params.rates, params.weights)

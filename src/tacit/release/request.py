@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -12,7 +11,6 @@ from tacit.protocol import Calibration, Query, Totals
 from tacit.release.gradient_noise import GradientSpec
 from tacit.release.loss_noise import Feedback
 from tacit.release.shuffle.noise import PaperVariant
-from tacit.released.gradients import DoseQuery, GradientShape, SoftmaxQuery
 
 ONE_REPORT: Final = PrivacyUnit(reports=1, per_stage=1)
 """Everybody reports once."""
@@ -78,7 +76,7 @@ def make_claim(request: PrivacyRequest, output: Output | None = None) -> Privacy
     if request.unit.per_stage > 1:
         raise NotSupported(
             f"noise is calibrated for at most one report of a person per stage, not for {request.unit.per_stage}; "
-            "let everybody report once per batch"
+            "use one report per batch and person"
         )
     return PrivacyClaim(
         trust=request.trust,
@@ -88,50 +86,4 @@ def make_claim(request: PrivacyRequest, output: Output | None = None) -> Privacy
         neighbours="replace-one",
         output=OUTPUTS[request.trust][0] if output is None else output,
         allow_large_delta=request.allow_large_delta,
-    )
-
-
-def gradient_request(
-    *,
-    shape: GradientShape,
-    trust: Trust,
-    epsilon: float | None,
-    delta: float | None,
-    calibration: Calibration,
-    users_per_batch: int,
-    clip: float | None,
-    tabular: bool,
-    baseline: float | None = 0.0,
-    epochs: int = 1,
-    rate: float = 1.0,
-    surrogate: float = math.inf,
-    low: float = 0.0,
-    high: float = 1.0,
-    mechanism: str | None = None,
-    allow_large_delta: bool = False,
-    unit: PrivacyUnit = ONE_REPORT,
-) -> PrivacyRequest:
-    """The request for gradients of batches, its parts side by side: a batch is all that a privatizer has to know of."""
-    return PrivacyRequest(
-        asks=SoftmaxQuery if shape.num_actions > 0 else DoseQuery,
-        trust=trust,
-        shape=shape,
-        episodes=users_per_batch,
-        epsilon=epsilon,
-        delta=delta,
-        calibration=calibration,
-        mechanism=mechanism,
-        users_per_batch=users_per_batch,
-        allow_large_delta=allow_large_delta,
-        unit=unit,
-        gradient=GradientSpec(
-            clip=clip,
-            tabular=tabular,
-            low=low,
-            high=high,
-            baseline=baseline,
-            epochs=epochs,
-            rate=rate,
-            surrogate=surrogate,
-        ),
     )

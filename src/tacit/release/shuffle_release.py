@@ -61,8 +61,7 @@ from tacit.arrays import Ints
 from tacit.data.counts import ExactCounts
 from tacit.data.trajectories import Trajectories, Trajectory, TrajectoryLike
 from tacit.errors import InvalidInput, NotSupported, UnknownName, require, require_real
-from tacit.noise.binomial import Binomial
-from tacit.noise.mirrored import Mirrored
+from tacit.noise.binomial import Binomial, Mirrored
 from tacit.noise.protocol import require_simulation
 from tacit.protocol import TOTALS, Calibration, Noise, PrivateStatistics, Query, Totals
 from tacit.randomness import SimulationNoise
@@ -71,7 +70,6 @@ from tacit.release.counts_contract import Batch, require_shape
 from tacit.release.request import PrivacyRequest, make_claim
 from tacit.release.shuffle.batches import batch_kind, batch_spec, batch_statistics
 from tacit.release.shuffle.labels import MIN_PEOPLE, LabelRelease, bits_in_all
-from tacit.release.shuffle.messages import Transport, overflow_slack
 from tacit.release.shuffle.noise import (
     BIT_KINDS,
     MAX_BITS,
@@ -81,7 +79,7 @@ from tacit.release.shuffle.noise import (
     least_bit_noise,
     paper_bit_noise,
 )
-from tacit.release.shuffle.roles import data_labels
+from tacit.release.shuffle.roles import Transport, data_labels, overflow_slack
 from tacit.release.stage import (
     CountMemory,
     NoSecret,

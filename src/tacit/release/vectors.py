@@ -39,8 +39,8 @@ from tacit.release.directions import DirectionRelease, directions_for
 from tacit.release.documents import CODECS, record, require_entries
 from tacit.release.fixed_point import SLACK_SHARE, from_payload, gaussian_budget, to_payload, total_variation
 from tacit.release.shuffle.labels import MIN_PEOPLE, LabelRelease
-from tacit.release.shuffle.messages import Transport, overflow_slack
 from tacit.release.shuffle.noise import MAX_BITS, BitNoise
+from tacit.release.shuffle.roles import Transport, overflow_slack
 from tacit.release.stage import NoSecret, StagePlan, VectorMemory, VectorStage, reports_of, require_people
 from tacit.released.moments import MomentQuery, MomentShape
 from tacit.statistics.table import statistic_for, statistic_named
@@ -50,6 +50,8 @@ GRID_BITS: Final = 2
 """Shuffle: entries are rounded to multiples of a 16th of the longest change, 1/2^(2 + GRID_BITS) of it."""
 OVERFLOW: Final = 1e-10
 """Shuffle: the probability that a block of some device of a stage overflows, where delta has room for it."""
+ACCOUNTED: Final = 1e-4
+"""Shuffle: the share of delta that is left to the accountant, which adds slack on a grid."""
 RARE: Final = 0.25
 """Shuffle: noise bits are ones with at most this probability where devices may add so many."""
 
@@ -109,6 +111,11 @@ class CentralVectors(VectorStage, CuratorRelease):
     def simulated(self, users: Any, noise: SimulationNoise) -> Any:
         """Simulation only: the same from users."""
         return self.statistic.people(users, noise)
+
+    def release_table(self, secret: Any, users: Any, people: int, noise: Noise) -> tuple[Any, bytes]:
+        """A curator who has a table: the law of `release` over `encode`, all others of so many people being covers."""
+        require_people(people, max(self.least, int(users.users)), self.target)
+        return self._added(secret, self.statistic.sums(self.statistic.people(users, noise)), noise)
 
     def sums(self, people: Any, query: Query, noise: Noise) -> Ints:
         """What these people add up to."""
@@ -414,7 +421,8 @@ def _vector_bits(statistic: VectorStatistic, claim: PrivacyClaim, honest: int, o
     The least m at which fair bits would do, or bits of probability 1/4, then the least probability.
     """
     g, shift = claim.unit.reports, _grid(statistic)
-    left = claim.delta * (1.0 - SLACK_SHARE) * (1.0 - 1e-9) - g * overflow_slack(claim.epsilon, overflow) * (1.0 + 1e-9)
+    of_blocks = g * overflow_slack(claim.epsilon, overflow) * (1.0 + 1e-9)
+    left = claim.delta * (1.0 - SLACK_SHARE) * (1.0 - ACCOUNTED) - of_blocks
     require(left > 0.0, f"overflowing blocks must leave some of delta = {claim.delta!r}", overflow, "choose it smaller")
     wanted = gaussian_mu(claim.epsilon, left) / math.sqrt(g) * (1.0 - 1e-9)
 

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from tacit.arrays import Floats, Ints
-from tacit.errors import require
+from tacit.errors import MAX_HORIZON, require, require_count
 from tacit.support import ReleasedCells, Support, counter_cells
 
 
@@ -45,6 +45,7 @@ class CountShape:
     """The public declaration of what can happen; None: nothing is declared, and every counter is released."""
 
     def __post_init__(self) -> None:
+        require_count("horizon", self.horizon, most=MAX_HORIZON)
         known = self.support
         if known is not None:
             sizes = (self.horizon, self.num_states, self.num_actions)

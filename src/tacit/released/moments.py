@@ -15,7 +15,7 @@ Under local trust G is not released: its variance is infinite. Where a public lo
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final, NamedTuple, Protocol
+from typing import ClassVar, Final, NamedTuple, Protocol
 
 import numpy as np
 
@@ -42,6 +42,8 @@ class MomentShape:
     """A"""
     shared: bool
     """Whether all actions share one parameter; otherwise each has its own."""
+    staged: ClassVar[bool] = True
+    """There is one step."""
     grid: int = GRID
     """N: devices send rows in whole multiples of 1/N, rounded towards zero."""
 

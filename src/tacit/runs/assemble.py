@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from tacit.accounting.certificate import Certificate, CertifiedFamily
 from tacit.accounting.claims import PrivacyClaim
@@ -26,13 +26,16 @@ from tacit.protocol import Learner, Privatizer, Query, Totals, World
 from tacit.released.batches import BatchQuery, BatchReport
 from tacit.released.gradients import SoftmaxQuery
 from tacit.released.losses import LossQuery
+from tacit.released.moments import MomentQuery
 from tacit.released.returns import ReturnQuery
 from tacit.runs.builder import RunBuilder, RunRequest
 from tacit.runs.config import RunConfig, parse_learner
 from tacit.runs.count_builders import BatchBuilder, CountBuilder
+from tacit.runs.feature_builder import FeatureBuilder
 from tacit.runs.gradient_builder import GradientBuilder
 from tacit.runs.loss_builder import LossBuilder
 from tacit.runs.return_builder import ReturnBuilder
+from tacit.runs.warm_start import AfterLog, WarmStart, composed_claim
 from tacit.simulation.worlds import world_of
 
 KINDS: Final[Mapping[type[Query], RunBuilder]] = {
@@ -41,11 +44,13 @@ KINDS: Final[Mapping[type[Query], RunBuilder]] = {
     LossQuery: LossBuilder(),
     SoftmaxQuery: GradientBuilder(),
     ReturnQuery: ReturnBuilder(),
+    MomentQuery: FeatureBuilder(),
 }
 """How runs are put together, by what their learner asks for."""
 
 NO_COUNTERS: Final[Mapping[type[Query], str]] = {
     ReturnQuery: "people say one bit about a return, and no counter that could be left out",
+    MomentQuery: "moments have a number for every pair of features, whatever can happen",
     SoftmaxQuery: "a gradient has a number for every parameter, whatever can happen",
     LossQuery: "a layered world has counters for moves to the next layer only: its layers are its public support",
 }
@@ -129,6 +134,8 @@ def assemble(config: RunConfig) -> Assembled:
     row.check_budget(name, config.budget)
     if config.support is not None and row.asks in NO_COUNTERS:
         raise NotSupported(f"{name} has no use for a declared support: {NO_COUNTERS[row.asks]}; leave the support out")
+    if config.start is not None and not row.warm:
+        raise NotSupported(f"{name} cannot start with a log; use bucb")
     kind = KINDS[row.asks]
     chosen = RunRequest(config=config, name=name, row=row, options=options)
     environment = kind.environment(chosen)
@@ -151,12 +158,17 @@ def assemble(config: RunConfig) -> Assembled:
     chosen = replace(chosen, baseline=None if seen else baseline)  # a learner over features has no use for it
     privatizer = kind.privatizer(chosen, environment)
     learner = kind.learner(chosen, environment, privatizer)
+    fitted = kind.fitted(privatizer, learner)
+    if config.start is not None:
+        start = WarmStart.of(config.start)
+        claim = composed_claim(replace(fitted.claim, epsilon=cast("float", config.epsilon)), start)
+        fitted = cast("Any", AfterLog(inner=fitted, start=start, claim=claim))
     require_widths(learner, name, config.constants)
     require_over_support(learner, config.support is not None)
     return Assembled(
         world=world_of(environment, learner.asks),
         learner=learner,
-        privatizer=kind.fitted(privatizer, learner),
+        privatizer=fitted,
         config=config,
         unverified=row.unverified,
         baseline=baseline,

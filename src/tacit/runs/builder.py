@@ -5,6 +5,7 @@ BatchQuery     single batches        any tabular or live environment
 LossQuery      counts and losses     a layered world with an adversary
 SoftmaxQuery   gradients             a tabular or live environment, or a dose bandit
 ReturnQuery    bits about returns    any tabular or live environment
+MomentQuery    moments of features   a linear bandit
 
 Which trust models answer such queries stands in `tacit.release.table`.
 """
@@ -17,9 +18,11 @@ from functools import lru_cache
 from typing import Any, Protocol
 
 from tacit.accounting.claims import PrivacyUnit
+from tacit.environments.discretise import Rows
 from tacit.environments.dose_bandit import DoseBandit
 from tacit.environments.layered import LayeredMDP
 from tacit.environments.layered_worlds import LossWorld
+from tacit.environments.linear_bandit import FeatureBandit
 from tacit.environments.live import LiveWorld
 from tacit.environments.registry import ENVIRONMENTS, Environment, make_environment
 from tacit.environments.state_features import SeenMDP, seen_through
@@ -83,6 +86,11 @@ def tabular_environment(chosen: RunRequest) -> Countable:
         raise NotSupported(
             f"doses are real numbers and {chosen.name} counts: use dp-pg:policy=gaussian in {found.name}, "
             "or another environment"
+        )
+    if isinstance(found, FeatureBandit) or (isinstance(found, LiveWorld) and isinstance(found.discretiser, Rows)):
+        raise NotSupported(
+            f"people of {found.name} have rows of features and {chosen.name} counts states: use lin-ts, lin-ucb or "
+            "lin-greedy, or another environment"
         )
     if chosen.config.sees is None:
         return found

@@ -1,7 +1,7 @@
 """`RunConfig`: everything that decides the rows of a run, frozen, hashable and checked before anything is written.
 
-Its fields are the options of `tacit.run` and of `tacit run`, declared here and nowhere else (`run_parameters`). Where a
-run is made and how fast (workers, directory, progress) is not part of it: it cannot change a row.
+Its fields are the options of `tacit run` and, spelled out for editors and type checkers, of `tacit.run`. Where a run is
+made and how fast (workers, directory, progress) is not part of it: it cannot change a row.
 """
 
 from __future__ import annotations
@@ -9,10 +9,20 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterable, Mapping
 from dataclasses import MISSING, Field, dataclass, field, fields, replace
-from inspect import Parameter
-from typing import TYPE_CHECKING, Any, Final, cast, get_args, get_type_hints
+from typing import TYPE_CHECKING, Any, Final, cast, get_args
 
-from tacit.errors import LARGEST_SEED, InvalidInput, UnknownName, require, require_count, require_epsilon, require_real
+from tacit.errors import (
+    LARGEST_SEED,
+    MAX_EPISODES,
+    MAX_FRESH_USERS,
+    MAX_REPORTS,
+    InvalidInput,
+    UnknownName,
+    require,
+    require_count,
+    require_epsilon,
+    require_real,
+)
 from tacit.renamed import LEARNERS, stored, today
 from tacit.types import Calibration, Constants, Estimator, Trust
 
@@ -22,6 +32,7 @@ if TYPE_CHECKING:  # models that are handed over cost their import only where th
     from tacit.environments.live import LiveWorld
     from tacit.environments.tabular import TabularMDP
     from tacit.planning.loss_budget import LossBudget
+    from tacit.runs.warm_start import WarmStart
 
 MAX_SEEDS: Final = 1_000_000
 """Each has rows, a file and a policy of its own."""
@@ -30,7 +41,7 @@ MAX_CHECKPOINTS: Final = 100_000
 BUDGETS: Final = ("loss_budget", "stage_loss_budget")
 OMITTED_IF_EMPTY: Final = (
     *("adversary", "estimator", "honest_fraction", "public_losses", "baseline", "support", "sees"),
-    *(*BUDGETS, "value_users", "because", "by_size"),
+    *(*BUDGETS, "value_users", "start", "because", "by_size"),
 )
 """Entries that are not written where they say nothing."""
 
@@ -48,11 +59,24 @@ def option(words: str, default: Any = MISSING, *, text: type | None = None) -> A
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunConfig:
-    """One learner in one environment under one trust model, for some seeds.
+    """One learner in one environment under one trust model, for some seeds: frozen, hashable, validated.
 
     `learner="auto"`, the default, is resolved when the configuration is made: `learner` names the choice and `because`
     says why.
 
+    Parameters
+    ----------
+    OPTIONS
+    because, by_size
+        Why the learner was chosen, and what follows from sizes; filled in, not given.
+
+    Raises
+    ------
+    InvalidInput
+        If an option breaks a stated rule; `UnknownName` if a name is not registered.
+
+    Examples
+    --------
     >>> config = RunConfig(environment="riverswim", learner="ucbvi:bonus=bernstein", episodes=100, seeds=(0, 1))
     >>> config.command()
     'tacit run --environment riverswim --learner ucbvi:bonus=bernstein --episodes 100 --seeds 2'
@@ -128,6 +152,11 @@ class RunConfig:
         None,
         text=str,
     )
+    start: str | WarmStart | None = option(
+        "Begin with what was released of a log: the learned.json of tacit learn; its cost is part of the claim.",
+        None,
+        text=str,
+    )
     value_users: int | None = option(
         "Fresh users who follow the final policy after the run (and as many the baseline, if there is one): they "
         "certify its value, and whether it is better than the baseline, under the same claim.",
@@ -149,11 +178,15 @@ class RunConfig:
             from tacit.environments.baselines import baseline_table
 
             self._keep("baseline", baseline_table(self.baseline))
+        if self.start is not None:
+            from tacit.runs.warm_start import WarmStart
+
+            self._keep("start", WarmStart.of(self.start))
         _require_budget(self)
         _require_choice("estimator", self.estimator, get_args(Estimator))
         require(isinstance(self.learner, str), "learner must be a name like 'psrl:rewards=beta'", self.learner)
         self._keep("learner", today(self.learner, warn=True))
-        self._keep("episodes", require_count("episodes", self.episodes))
+        self._keep("episodes", require_count("episodes", self.episodes, most=MAX_EPISODES))
         self._keep("checkpoints", require_count("checkpoints", self.checkpoints, 2, MAX_CHECKPOINTS))
         self._keep("seeds", as_seeds(tuple(self.seeds)))
         require(len(self.seeds) > 0, "there must be at least one seed", self.seeds)
@@ -166,6 +199,8 @@ class RunConfig:
             self._keep("sees", tuple(require_count("feature", feature, least=0) for feature in self.sees))
         named = self.mechanism is None or isinstance(self.mechanism, str)
         require(named, "mechanism must be a name; 'tacit list mechanisms' has them", self.mechanism)
+        for name in ("allow_large_delta", "public_losses"):
+            require(isinstance(getattr(self, name), bool), f"{name} must be True or False", getattr(self, name))
         _require_choice("calibration", self.calibration, [c for c in get_args(Calibration) if c != "none"])
         if self.z is not None:
             self._keep("z", require_real("z", self.z, low=0.0))
@@ -176,7 +211,7 @@ class RunConfig:
         if self.batch is not None:
             self._keep("batch", require_count("batch", self.batch))
         if self.value_users is not None:
-            self._keep("value_users", require_count("value_users", self.value_users))
+            self._keep("value_users", require_count("value_users", self.value_users, most=MAX_FRESH_USERS))
         if self.honest_fraction is not None:
             shuffled = self.trust == "shuffle"
             require(
@@ -185,10 +220,10 @@ class RunConfig:
             share = require_real("honest_fraction", self.honest_fraction, low=0.0, high=1.0, open_low=True)
             self._keep("honest_fraction", share)
 
-        reports = require_count("reports_per_person", self.reports_per_person)
+        reports = require_count("reports_per_person", self.reports_per_person, most=MAX_REPORTS)
         self._keep("reports_per_person", reports)
         protected = reports == 1 or self.trust != "none" or self.epsilon is not None  # which asks for a trust model
-        require(protected, "reports_per_person makes no sense with trust 'none', which protects nobody", reports)
+        require(protected, "reports_per_person requires a trust model other than 'none'", reports)
         require(
             self.because is None or isinstance(self.because, str), "because must be text", type(self.because).__name__
         )
@@ -270,6 +305,7 @@ class RunConfig:
         words += [] if self.loss_budget is None else [f"loss budget {self.loss_budget:g}"]
         words += [] if self.support is None else [f"{self.support} support"]
         words += [] if self.sees is None else [f"policy over {self.sees if isinstance(self.sees, str) else 'features'}"]
+        words += [] if self.start is None else ["started with a log"]
         words += [] if self.reports_per_person == 1 else [f"{self.reports_per_person} reports per person"]
         return ", ".join(words)
 
@@ -288,6 +324,8 @@ class RunConfig:
             plain["adversary"] = {"fingerprint": self.adversary.fingerprint()}
         if self.baseline is not None and not isinstance(self.baseline, str):
             plain["baseline"] = _lists(self.baseline)
+        if self.start is not None:
+            plain["start"] = cast("WarmStart", self.start).to_dict()
         if isinstance(self.sees, tuple):
             plain["sees"] = list(self.sees)
         if self.live is not None:
@@ -333,6 +371,7 @@ class RunConfig:
         """The command line that makes these rows (or the Python call, where only Python can)."""
         handed = not isinstance(self.environment, str) or not isinstance(self.adversary, str | None)
         handed = handed or not isinstance(self.baseline, str | None) or not isinstance(self.sees, str | None)
+        handed = handed or self.start is not None
         if handed or self.seeds != _range_of(self.seeds):
             return self.call()
         words = ["tacit", "run", "--environment", str(self.environment), "--learner", self.learner]
@@ -438,26 +477,9 @@ def run_options() -> list[Field[Any]]:
     return [item for item in fields(RunConfig) if "help" in item.metadata]
 
 
-def run_parameters() -> list[Parameter]:
-    """The options of a run as parameters of a function, in their order."""
-    from tacit.environments.layered import LayeredMDP
-    from tacit.environments.layered_worlds import LossTable
-    from tacit.environments.live import LiveWorld
-    from tacit.environments.tabular import TabularMDP
-
-    models = {"LayeredMDP": LayeredMDP, "LiveWorld": LiveWorld, "LossTable": LossTable, "TabularMDP": TabularMDP}
-    types = get_type_hints(RunConfig, localns=models)
-    return [
-        Parameter(
-            item.name,
-            Parameter.KEYWORD_ONLY,
-            default=Parameter.empty if item.default is MISSING else item.default,
-            annotation=types[item.name],
-        )
-        for item in run_options()
-    ]
-
-
 def option_lines() -> str:
-    """The options of a run, one line each, for docstrings."""
-    return "\n".join(f"    - `{item.name}`: {item.metadata['help']}" for item in run_options())
+    """The options of a run as parameters of a numpydoc docstring, at four spaces."""
+    return "\n".join(f"    {item.name}\n        {item.metadata['help']}" for item in run_options())
+
+
+RunConfig.__doc__ = (RunConfig.__doc__ or "").replace("    OPTIONS", option_lines())

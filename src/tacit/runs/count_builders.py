@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
+from tacit.accounting.events import Events
 from tacit.environments.state_features import SeenMDP
 from tacit.environments.tabular import TabularMDP
 from tacit.errors import InvalidInput, NotSupported
@@ -16,10 +17,11 @@ from tacit.planning.dynamic import solve
 from tacit.policies import DeterministicPolicy, Policy, uniform_policy
 from tacit.protocol import Learner, Privatizer, Totals
 from tacit.release.counts_contract import count_precision, sampling_of, sum_precision
-from tacit.release.printed_radii import printed_radii
 from tacit.release.table import make_privatizer
 from tacit.released.batches import BatchQuery
+from tacit.released.printed_radii import printed_radii
 from tacit.runs.builder import Countable, RunRequest, count_shape, privacy_request, tabular_environment
+from tacit.runs.warm_start import WarmStart, composed_claim, remaining_epsilon
 
 
 class CountBuilder:
@@ -74,7 +76,18 @@ class BatchBuilder:
             raise InvalidInput(f"{chosen.name} plans the sizes of its batches itself; leave batch out")
         request = privacy_request(chosen, BatchQuery, count_shape(chosen, environment))
         printed: Any = chosen.options.get("variant", request.variant)
-        return make_privatizer(replace(request, variant=printed))
+        request = replace(request, variant=printed)
+        made = make_privatizer(request)
+        start = _start(chosen)
+        if start is None:
+            return made
+        start.require_world(environment, made.claim)
+
+        def events_at(epsilon: float) -> Events:
+            return make_privatizer(replace(request, epsilon=epsilon)).events()
+
+        total = composed_claim(made.claim, start)
+        return make_privatizer(replace(request, epsilon=remaining_epsilon(total, start.events, events_at)))
 
     def learner(self, chosen: RunRequest, environment: Countable, privatizer: Any) -> Learner[Any, Any, Any]:
         """Told how noisy batches of any size would be."""
@@ -90,6 +103,7 @@ class BatchBuilder:
                 options=chosen.options,
                 baseline=chosen.baseline,
                 budget=config.budget,
+                log=None if (start := _start(chosen)) is None else start.counts,
             )
         )
 
@@ -99,13 +113,17 @@ class BatchBuilder:
         return found
 
 
+def _start(chosen: RunRequest) -> WarmStart | None:
+    return cast("WarmStart | None", chosen.config.start)
+
+
 def _reference(name: str, mdp: Countable) -> Policy:
     """Simulation only: the policy of a reference line."""
     if not isinstance(mdp, TabularMDP):
         if isinstance(mdp, SeenMDP) and name != "uniform":
             raise NotSupported(f"what is {name} depends on the states, not on features alone; leave sees out")
         if name != "uniform":
-            raise NotSupported(f"{mdp.name} has no table, so nobody knows what is {name} there; use 'uniform'")
+            raise NotSupported(f"{mdp.name} has no table, so {name} is unknown there; use 'uniform'")
         return uniform_policy(mdp.horizon, mdp.num_states, mdp.num_actions)
     _, _, greedy = solve(np.array(mdp.stage_P), np.array(mdp.stage_r), mdp.horizon)
     known: Mapping[str, Policy] = {

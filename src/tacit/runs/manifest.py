@@ -46,7 +46,7 @@ KINDS: Final[Mapping[str, str]] = {
     rf"([^/]+/)+{re.escape(DIGESTS)}": "manifest",
     r"(cells|measures|study)\.json": "results",
     r"([^/]+/)*[^/]+\.(png|svg|pdf)": "figure",
-    r"([^/]+/)*[^/]+\.html": "page",
+    r"([^/]+/)*[^/]+\.html|certificates\.txt": "page",
 }
 """What the files are that tacit writes."""
 DRAWN: Final = ("figure", "page")

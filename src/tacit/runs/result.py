@@ -7,9 +7,10 @@ only; no deployment can report it. In a live world, which has no table, it is Na
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import gymnasium
 import numpy as np
@@ -18,18 +19,21 @@ from tacit.accounting.certificate import Certificate
 from tacit.accounting.claims import PrivacyClaim
 from tacit.arrays import Floats, Ints
 from tacit.environments.live import LiveWorld
+from tacit.environments.registry import make_environment
 from tacit.environments.state_features import SeenMDP
-from tacit.errors import InvalidInput, require
+from tacit.environments.tabular import TabularMDP
+from tacit.errors import InvalidInput, NotSupported, require
 from tacit.learners.table import learner_row
 from tacit.planning.valid_bands import ValueInterval
-from tacit.policies import AnyPolicy
+from tacit.policies import AnyPolicy, tabular
+from tacit.policies.named import NamedPolicy
+from tacit.protocol import Totals
 from tacit.release.gradient import both_claims
 from tacit.released.arms import ArmStatistics
-from tacit.released.batches import BatchReport
+from tacit.released.batches import BatchQuery, BatchReport
 from tacit.runs.assemble import Assembled, assemble
 from tacit.runs.baseline_comparison import BaselineComparison, against_baseline
 from tacit.runs.config import RunConfig, parse_learner
-from tacit.runs.loss_report import adversarial_lines, losses_json
 from tacit.runs.returns_report import return_lines, returns_json
 from tacit.runs.trial_arms import trial_of_run
 from tacit.runs.trial_result import TrialResult
@@ -37,6 +41,58 @@ from tacit.simulation.judges.games import LossMeasures
 from tacit.simulation.judges.live import ReturnMeasures
 from tacit.simulation.judges.softmax import Objective
 from tacit.simulation.simulate import SeedRun
+
+
+class _Resolved(Protocol):
+    @property
+    def settings(self) -> Mapping[str, float | str] | None: ...
+
+
+class _Reported(Protocol):
+    @property
+    def losses(self) -> Sequence[LossMeasures]: ...
+
+    @property
+    def resolved(self) -> _Resolved: ...
+
+
+def adversarial_lines(result: _Reported) -> tuple[str, ...]:
+    """Lines for people: the reference policies, C_M, and whether every solve can be trusted."""
+    found, settings = losses_json(result), result.resolved.settings or {}
+    if found is None:
+        return ()
+    tuned = ", ".join(f"{name} {_number(value)}" for name, value in settings.items() if name != "effective_support")
+    solver = f"{found['solves']:,} solves, {found['unconverged']} unconverged, {found['iterations']:.2f} steps each"
+    references = f"uniform policy {found['uniform'][-1]:,.1f}, myopic policy {found['myopic'][-1]:,.1f}"
+    inside = f"mean width {found['width']:.3f} at the end, truth outside in {found['outside']:.1%} of the episodes"
+    return (
+        f"beside it (same losses): {references}; effective support C_M {found['effective_support']:.4g}",
+        f"set of transitions: {inside}; {solver}",
+        f"tuned: {tuned}",
+    )
+
+
+def losses_json(result: _Reported) -> dict[str, Any] | None:
+    """Means over the seeds (counts are sums), JSON-ready; None for results without an adversary."""
+    if not result.losses:
+        return None
+    summed = ("solves", "unconverged", "fallbacks", "infeasible", "floored")
+    worst = ("worst_gap", "worst_residual")
+    said: dict[str, Any] = {"effective_support": (result.resolved.settings or {}).get("effective_support")}
+    for field in fields(LossMeasures):
+        values = np.array([getattr(found, field.name) for found in result.losses], dtype=np.float64)
+        if field.name in summed:
+            said[field.name] = int(values.sum())
+        elif field.name in worst:
+            said[field.name] = float(values.max())
+        else:
+            said[field.name] = values.mean(axis=0).tolist()
+    return {**said, "simulation_only": True}
+
+
+def _number(value: float | str) -> str:
+    return value if isinstance(value, str) else f"{value:.4g}"
+
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -90,10 +146,37 @@ class Spread:
 class Result:
     """The regret of every seed at every checkpoint (simulation only), its configuration, claim and certificate.
 
+    Attributes
+    ----------
+    config, resolved
+        The configuration, and what was looked up and computed for it.
+    seeds, episodes
+        Seeds, and the numbers of episodes at the checkpoints.
+    regret
+        Regret[seed, checkpoint]; simulation only.
+    seconds, policy_changes
+        Per seed.
+    claim, certificate
+        What was promised, and what the accountant finds.
+    batches, objectives, losses, arms, intervals
+        Releases, objectives, adversarial losses, arms and intervals of the optimal value, where a learner has them.
+    policies
+        The last policy of every seed; `policy` is the first.
+    returns
+        Returns of worlds without a table.
+    experiment, label, version, command
+        Where it belongs, and how it is made again.
+    world, doubt
+        The description of a world without a table; a doubt about a declaration.
+
+    Examples
+    --------
     >>> import tacit
     >>> found = tacit.run(environment="riverswim", learner="psrl", episodes=20, seeds=2, workers=1)
     >>> found.regret.shape == (2, len(found.episodes)), found.policy.actions.shape, found.certificate.claim.trust
     (True, (6, 4), 'none')
+    >>> found.policy.act(state=3) in (0, 1), found.named_policy.act(0, "right bank") in ("left", "right")
+    (True, True)
     """
 
     config: RunConfig
@@ -143,6 +226,14 @@ class Result:
         if found is None:
             raise InvalidInput(f"this result of tacit {self.version} holds no policies; run it again: {self.command}")
         return found
+
+    @property
+    def named_policy(self) -> NamedPolicy:
+        """The same with the names of its states and actions, `act(step, state)` by name, a table and a JSON file."""
+        world = assemble(self.config).mdp
+        if not isinstance(world, TabularMDP | LiveWorld | SeenMDP):
+            raise NotSupported(f"only policies of tabular worlds have names, got {self.config.environment_name}")
+        return NamedPolicy(policy=tabular(self.policy), states=world.state_names, actions=world.action_names)
 
     @property
     def seconds_per_episode(self) -> float:
@@ -223,6 +314,23 @@ class Result:
             f"{visits:,.0f} visits each; try {', '.join([*tries, f'about {more:,.0f} users'])}, or a larger epsilon"
         )
 
+    @property
+    def unused(self) -> str | None:
+        """That a named learner keeps the steps of a stationary world apart, and what shares them; else None."""
+        name, chosen = parse_learner(self.config.learner)
+        row = learner_row(name)
+        sharing = next((option for option in ("share_across_steps", "time_homogeneous") if option in row.options), None)
+        apart = sharing is None or chosen.get(sharing) != "true"
+        counts = row.asks in (Totals, BatchQuery) and not row.reference
+        if self.config.because is not None or not counts or not self.resolved.staged or not apart:
+            return None
+        given = self.config.environment
+        world = make_environment(given) if isinstance(given, str) else given
+        if not getattr(world, "stationary", False):
+            return None
+        how = "'auto' chooses one that shares them" if sharing is None else f"{name}:{sharing}=true shares them"
+        return f"the world is declared stationary, and {name} learns every step apart; {how}"
+
     def summary(self) -> str:
         """A few lines: what ran, what it cost, how long it took and who is protected."""
         spread, relative = self.spread(), self.relative_regret
@@ -241,6 +349,7 @@ class Result:
             *(line for trial in self.trials[:1] for line in trial.lines),
             *adversarial_lines(self),
             *(() if self.against is None else self.against.lines),
+            *(() if self.unused is None else (f"not used: {self.unused}",)),
             *(() if self.advice is None else (f"advice: {self.advice}",)),
             f"privacy: {self.privacy_words}",
         )

@@ -11,18 +11,18 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
-from inspect import Parameter, Signature, signature
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from tacit.arrays import Floats, Ints
 from tacit.callbacks import Callback, Checkpoint, all_callbacks
 from tacit.environments.layered import LayeredMDP
 from tacit.environments.layered_worlds import LossTable
 from tacit.environments.tabular import TabularMDP
-from tacit.errors import NotSupported, error_context, nearest, require, require_count
+from tacit.errors import MAX_WORKERS, NotSupported, error_context, require, require_count, with_suggestions
 from tacit.executors import check_engine
 from tacit.runs.archive import PrivacyJSON, read_result
-from tacit.runs.config import RunConfig, as_seeds, option_lines, run_parameters
+from tacit.runs.config import RunConfig, Seeds, as_seeds, option_lines, run_options
 from tacit.runs.estimate import require_memory
 from tacit.runs.progress import progress_bar
 from tacit.runs.result import Result
@@ -33,6 +33,12 @@ from tacit.runs.storage import Digests, RunDirectory
 from tacit.runs.storage_paths import resolve_location
 from tacit.runs.trial_arms import check_arms
 from tacit.simulation.simulate import SeedRun
+from tacit.types import Calibration, Constants, Estimator, Trust
+
+if TYPE_CHECKING:
+    from tacit.environments.live import LiveWorld
+    from tacit.policies import Policy
+    from tacit.policies.named import NamedPolicy
 
 Notify = Callable[[str], None]
 """Takes one line for whoever is watching."""
@@ -58,8 +64,35 @@ class CheckedRun:
     labels: dict[str, Any]
 
 
+@with_suggestions(environment="'riverswim'", episodes="20_000")
 def run(
     *,
+    environment: str | TabularMDP | LayeredMDP | LiveWorld,
+    learner: str = "auto",
+    episodes: int,
+    seeds: Seeds = 1,
+    constants: Constants | None = None,
+    z: float | None = None,
+    trust: Trust = "none",
+    epsilon: float | None = None,
+    delta: float | None = None,
+    calibration: Calibration = "tight",
+    mechanism: str | None = None,
+    batch: int | None = None,
+    checkpoints: int = 100,
+    allow_large_delta: bool = False,
+    adversary: str | LossTable | Floats | None = None,
+    estimator: Estimator | None = None,
+    honest_fraction: float | None = None,
+    public_losses: bool = False,
+    reports_per_person: int = 1,
+    baseline: str | Policy | NamedPolicy | Floats | Ints | Sequence[Any] | None = None,
+    loss_budget: float | None = None,
+    stage_loss_budget: float | None = None,
+    support: str | None = None,
+    sees: str | Sequence[int] | None = None,
+    start: str | Path | None = None,
+    value_users: int | None = None,
     workers: int | None = None,
     engine: str = "local",
     address: str | None = None,
@@ -67,41 +100,50 @@ def run(
     progress: bool = False,
     on_checkpoint: Callable[[Checkpoint], object] | None = None,
     callbacks: Sequence[Callback] = (),
-    **options: Any,
 ) -> Result:
     """Simulate a learner in an environment under a trust model, once per seed.
 
-    The options are those of `RunConfig`:
-
+    Parameters
+    ----------
     OPTIONS
+    workers
+        Processes; one per core, at most one per seed, and none for what takes a second or two, by default.
+    engine
+        "local", or "ray" for the workers of a Ray cluster (extra `ray`); the rows are the same.
+    address
+        HOST:PORT of a Ray cluster that runs already, or "auto"; one is started and stopped by default.
+    out
+        A directory to keep the result in, or a URL such as s3://bucket/run (extra `fsspec`). An interrupted run
+        continues there and redoes no finished seed; a finished one is read back; a different one is refused.
+    progress
+        Whether to draw a bar when stderr is a terminal.
+    callbacks, on_checkpoint
+        What is told of the rows of finished seeds (`tacit.callbacks`).
 
-    and where it runs:
+    Returns
+    -------
+    Result
+        `regret[seed, checkpoint]` is simulation-only; `policy` is the last policy of the first seed. Where losses are
+        adversarial, regret is against the best policy in hindsight and may be negative.
 
-    - `workers`: Processes; one per core, at most one per seed, and none for what takes a second or two, by default.
-    - `engine`: "local", or "ray" for the workers of a Ray cluster (extra `ray`); the rows are the same.
-    - `address`: HOST:PORT of a Ray cluster that runs already, or "auto"; one is started and stopped by default.
-    - `out`: A directory to keep the result in, or a URL such as s3://bucket/run (extra `fsspec`). A run that was
-      interrupted continues there and redoes no finished seed; a finished one is read back; a different one is refused.
-    - `progress`: Whether to draw a bar when stderr is a terminal.
+    Raises
+    ------
+    InvalidInput
+        If an option breaks a stated rule; `UnknownName` if a name is not registered.
+    NotSupported
+        If learner, trust model and options do not go together.
+    PrivacyViolation
+        If the request would not be private.
 
-    Returns a `Result` with `.regret[seed, checkpoint]`, which is simulation-only, and `.policy`. Where losses are
-    adversarial, regret is against the best policy in hindsight and may be negative.
-
+    Examples
+    --------
     >>> result = run(environment="riverswim", learner="optimal", episodes=100, seeds=2, workers=1)
     >>> result.regret.shape[0], abs(float(result.regret.max())) < 1e-9, result.claim.epsilon
     (2, True, inf)
     """
-    known = [item.name for item in run_parameters()]
-    for name in options:
-        if name not in known:
-            near = nearest(name, known)
-            hint = "" if near is None else f"did you mean {near!r}? "
-            raise TypeError(f"run() has no option {name!r}; {hint}Its options are {', '.join(known)}")
-    for item in run_parameters():
-        if item.default is Parameter.empty and item.name not in (*options, "seeds"):
-            example = {"environment": "'riverswim'", "episodes": "20_000"}.get(item.name, "...")
-            raise TypeError(f"run() needs the option {item.name!r}, for instance {item.name}={example}")
-    config = apply_size_defaults(RunConfig(**{**options, "seeds": as_seeds(options.get("seeds", 1))}))
+    given = locals()
+    options = {item.name: given[item.name] for item in run_options()}
+    config = apply_size_defaults(RunConfig(**{**options, "seeds": as_seeds(seeds)}))
     cell = RunSpec(label=config.label, config=config, directory=None if out is None else resolve_location(out))
     made = all_callbacks(callbacks, on_checkpoint)
     where: dict[str, Any] = {"workers": workers, "engine": engine, "address": address}
@@ -109,15 +151,7 @@ def run(
     return result
 
 
-def _signature() -> Signature:
-    """The options of a run, then where it runs."""
-    mine = [item for item in signature(run).parameters.values() if item.kind is not Parameter.VAR_KEYWORD]
-    options = [item.replace(default=1) if item.name == "seeds" else item for item in run_parameters()]
-    return Signature([*options, *mine], return_annotation=Result)
-
-
 run.__doc__ = (run.__doc__ or "").replace("    OPTIONS", option_lines())
-run.__signature__ = _signature()  # type: ignore[attr-defined]
 
 
 def run_cells(
@@ -224,7 +258,7 @@ def check_cells(
     """Raise unless every cell can be built and its directory fits; returns what is known about them."""
     check_engine(engine, address=address)
     if workers is not None:
-        require_count("workers", workers)
+        require_count("workers", workers, most=MAX_WORKERS)
     directories = [cell.directory.resolve() for cell in cells if cell.directory is not None]
     require(len(set(directories)) == len(directories), "every run must have a directory of its own", directories)
     checked = []

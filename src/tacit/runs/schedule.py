@@ -32,7 +32,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 import cloudpickle
 
 from tacit.environments.live import LiveWorld
-from tacit.errors import require_count
+from tacit.errors import MAX_WORKERS, require_count
 from tacit.executors import TaskFailed, default_workers, parallel_map
 from tacit.jit_progress import announce, processor_compiling, seconds_compiling, set_listener
 from tacit.learners.contract import KernelLearner
@@ -92,7 +92,8 @@ def run_tasks(
     if engine == "ray":
         _run_on_ray(tasks, workers, address, finished, advanced)
         return
-    count = default_workers(len(tasks)) if workers is None else min(require_count("workers", workers), len(tasks))
+    most = default_workers(len(tasks)) if workers is None else require_count("workers", workers, most=MAX_WORKERS)
+    count = min(most, len(tasks))
     if count == 1:
         _run_here(tasks, finished, advanced)
         return

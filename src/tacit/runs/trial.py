@@ -14,12 +14,13 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from tacit.accounting.certificate import Certificate
+from tacit.arguments import checked
 from tacit.data.arms import require_bounds
 from tacit.environments.baselines import baseline_policy, baseline_table
 from tacit.environments.live import LiveWorld
 from tacit.environments.registry import make_environment
 from tacit.environments.tabular import TabularMDP
-from tacit.errors import InvalidInput, require, require_count
+from tacit.errors import MAX_FRESH_USERS, InvalidInput, require, require_count, with_suggestions
 from tacit.planning.arms import require_alpha
 from tacit.policies import Policy
 from tacit.release.arms import ArmRelease, composed, make_arms
@@ -34,6 +35,8 @@ from tacit.simulation.arms import Lived, release_arms, trial_world
 from tacit.types import Trust
 
 
+@with_suggestions()
+@checked
 def trial(
     policy: Result | Bundle | object,
     *,
@@ -53,22 +56,50 @@ def trial(
 ) -> TrialResult:
     """Compare a policy with the baseline in a private trial, or certify its value where there is nothing to compare.
 
-    - `policy`: A `Result` or `Bundle` (its policy, environment, baseline and claim are taken unless others are given),
-      or a policy of an environment: an object, a table or a name.
-    - `users`: How many users each arm has. They are nobody's users before, unless `people` is "same".
-    - `against`: The baseline: a name such as 'careful' or 'always right', a table or a policy.
-    - `trust`, `epsilon`, `delta`: What is promised to the users of the trial.
-    - `alpha`: How often the interval, and so the verdict, may be wrong.
-    - `bounds`: The declared range of a return in the world's own unit; returns are clipped to it.
-    - `people`: "fresh", or "same" where users of the run may come again: the certificate then adds both up.
-    - `seed`: Whose policy of a result it is, and the coins of the trial (the first seed, or 0).
+    Parameters
+    ----------
+    policy
+        A `Result` or `Bundle` (its policy, environment, baseline and claim are taken unless others are given), or a
+        policy of an environment: an object, a table or a name.
+    users
+        How many users each arm has.
+    environment
+        The environment, if `policy` does not say it.
+    against
+        The baseline: a name, a table or a policy; None: one arm.
+    trust, epsilon, delta
+        What is promised to the users of the trial.
+    alpha
+        The probability with which the interval may be wrong.
+    bounds
+        The declared range of a return in the world's own unit; returns are clipped to it.
+    people
+        `"fresh"`, or `"same"` where users of the run may come again: the certificate then adds both up.
+    honest_fraction, allow_large_delta
+        As in `tacit.run`.
+    seed
+        Whose policy of a result it is, and the random numbers of the trial.
+    command
+        The command that makes it again, for its record.
 
+    Returns
+    -------
+    TrialResult
+        Estimate, interval, p-value, verdict and certificate.
+
+    Raises
+    ------
+    InvalidInput
+        If a value breaks a stated rule; the message names it.
+
+    Examples
+    --------
     >>> found = trial("always right", against="always left", environment="riverswim", users=3000, trust="central",
     ...               epsilon=1.0, delta=1e-6)
     >>> found.verdict, found.low < found.truth < found.high
     ('better', True)
     """
-    n = require_count("users", users)
+    n = require_count("users", users, most=MAX_FRESH_USERS)
     target = _target(policy, environment, against, seed)
     asked = claim_of(target.config, trust, epsilon, delta, honest_fraction)
     arms = make_arms(users=(n,) * len(target.policies), allow_large_delta=allow_large_delta, **asked)

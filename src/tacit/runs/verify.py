@@ -31,12 +31,20 @@ from tacit.accounting.certificate import FIRST_ENTRIES, Certificate
 from tacit.accounting.claims import PrivacyClaim
 from tacit.documents import differences, digest, json_values, same, without_seal
 from tacit.errors import InvalidInput, TacitError, require
-from tacit.policies import AnyPolicy, DeterministicPolicy, GaussianPolicy, LayeredPolicy, policy_from_dict
+from tacit.policies import (
+    AnyPolicy,
+    DeterministicPolicy,
+    GaussianPolicy,
+    LayeredPolicy,
+    LinearPolicy,
+    policy_from_dict,
+)
 from tacit.release.arms import make_arms
 from tacit.release.request import PrivacyRequest
 from tacit.release.table import certified
 from tacit.released.counts import CountShape
 from tacit.released.losses import LayeredShape
+from tacit.released.moments import MomentShape
 from tacit.runs.assemble import Assembled, assemble
 from tacit.runs.config import RunConfig, as_seeds
 from tacit.runs.manifest import DIGESTS, doubts_about_files, manifest_digest
@@ -341,7 +349,7 @@ def _comparison(place: Path) -> Findings:
         found.looked_at |= {f"{name}/{file}": how for file, how in inner.looked_at.items()}
         if f"{name}/{DIGESTS}" not in found.looked_at:
             found.unknown.append(f"{name} is not listed")
-    found.not_derived += ["rows", "policies", "seconds", "figures"]
+    found.not_derived += ["rows", "policies", "seconds", "figures", "pages"]
     found.right = f"all {len(runs)} runs are what they state"
     return found
 
@@ -366,10 +374,11 @@ def _certificate(content: Mapping[str, Any], stated: Mapping[str, Any]) -> Findi
     version = terms.get("version") if isinstance(terms, Mapping) else content.get("version")
     plain = without_seal(stated) if stated is content else stated
     config, beside = _from_command(str(content.get("command", ""))), dict[str, Any]()
+    derived: Certificate | None = None
     asked = content.get("configuration")
     with found.deriving("it cannot be derived again"):
         if config is not None:
-            derived: Certificate | None = derive(config).certificate
+            derived = derive(config).certificate
             beside, found.right = _facts_beside(config), "it is what its command gives"
         elif isinstance(asked, Mapping) and "feedback" not in asked:
             derived = _asked(content, asked)
@@ -381,6 +390,9 @@ def _certificate(content: Mapping[str, Any], stated: Mapping[str, Any]) -> Findi
             found.unknown.append("it has no events to derive it from" if derived is None else alone)
         if derived is not None:
             found.compare(plain, as_stated(plain, derived, version), "certificate", version)
+    if derived is not None and "zcdp" in content:
+        with found.deriving("its zCDP form cannot be derived again"):
+            beside["zcdp"] = derived.concentrated(content["zcdp"]["claimed"]).to_dict()
     for name in beside:
         found.wrong += differences(content.get(name), json_values(beside[name]), name)
     known = {*beside, "certificate", "digest", "signature"}
@@ -500,6 +512,9 @@ def _fits_shape(policy: AnyPolicy, shape: Any) -> bool:
         return isinstance(shape, LayeredShape) and len(policy.flat) == shape.pairs
     if isinstance(policy, GaussianPolicy):
         return bool(shape.num_actions == 0 and len(policy.means) == shape.num_states)
+    if isinstance(policy, LinearPolicy) or isinstance(shape, MomentShape):
+        wanted = isinstance(shape, MomentShape) and (shape.slots, shape.features, shape.actions)
+        return isinstance(policy, LinearPolicy) and (*policy.coefficients.shape[1:], policy.actions) == wanted
     sizes = (shape.horizon, shape.num_states)
     if isinstance(policy, DeterministicPolicy):
         return policy.actions.shape == sizes and int(policy.actions.max(initial=0)) < shape.num_actions

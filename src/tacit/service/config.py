@@ -241,11 +241,14 @@ def read_config(path: str | Path, kind: type[Config]) -> Config:
     place = Path(path)
     try:
         require(place.stat().st_size <= LARGEST_CONFIG, f"{place} must be a configuration", "more than a MiB")
-        plain = tomllib.loads(place.read_text(encoding="utf-8"))
+        text = place.read_text(encoding="utf-8")
+        plain = tomllib.loads(text)
     except OSError as error:
         raise InvalidInput(f"{place} must be a readable file: {error.strerror}") from error
     except ValueError as error:
-        raise InvalidInput(f"{place} must be TOML: {type(error).__name__}") from error
+        found = re.search(r"\(at ([^()]*)\)$", str(error))  # the place only: the text may hold a secret (F3)
+        at = f"an error at {found[1]}" if found else type(error).__name__
+        raise InvalidInput(f"{place} must be TOML: {at}") from error
     base = place.absolute().parent
 
     def path_in(kind: type[Any], value: Any) -> Any:
@@ -258,7 +261,33 @@ def read_config(path: str | Path, kind: type[Config]) -> Config:
     try:
         return msgspec.convert(plain, type=kind, dec_hook=path_in)
     except msgspec.ValidationError as error:
-        raise InvalidInput(f"{place} must be a configuration of a party: {error}") from error
+        line = _line_of(text, str(error))
+        where = "" if line is None else f", line {line},"
+        raise InvalidInput(f"{place}{where} must be a configuration of a party: {error}") from error
+
+
+def _line_of(text: str, words: str) -> int | None:
+    r"""The line of a TOML text that holds the entry which these words of msgspec are about, or its table's head.
+
+    >>> _line_of("[listen]\nport = 'x'\n", "Expected `int`, got `str` - at `$.listen.port`")
+    2
+    >>> _line_of("a = 1\n[listen]\nprot = 1\n", "Object contains unknown field `prot` - at `$.listen`")
+    3
+    """
+    path = re.search(r"at `\$\.?([^`]*)`", words)
+    wanted = [part for part in re.split(r"[.\[\]]+", path[1] if path else "") if part]
+    unknown = re.search(r"unknown field `([^`]*)`", words)
+    wanted += [unknown[1]] if unknown else []
+    table: list[str] = []
+    best: tuple[int, int] | None = None
+    for number, line in enumerate(text.splitlines(), start=1):
+        head = re.match(r"\s*\[+([^\[\]]+)\]+", line)
+        table = [part.strip() for part in head[1].split(".")] if head else table
+        key = re.match(r"\s*([\w.-]+)\s*=", line)
+        here = table + (key[1].split(".") if key else [])
+        if (head or key) and here and here == wanted[: len(here)] and (best is None or len(here) > best[0]):
+            best = len(here), number
+    return None if best is None else best[1]
 
 
 def read_party(path: str | Path, party: str) -> Any:

@@ -245,7 +245,7 @@ def _refusal(given: Refusal) -> Iterator[str]:
         yield f'CREATE TRIGGER {name} BEFORE TRUNCATE ON "{table}" FOR EACH STATEMENT EXECUTE FUNCTION {name}()'
 
 
-SCRUBBED: Final[Mapping[str, str]] = {"collector": "body, token, secret", "study": ""}
+SCRUBBED: Final[Mapping[str, str]] = {"collector": "body, token, secret", "study": "", "issuer": "stage_key"}
 SCRUB_WAITS: Final = "5s"
 VERSION: Final = "CREATE TABLE version (number BIGINT PRIMARY KEY)"
 

@@ -174,7 +174,7 @@ def _collector(config: ShufflerConfig, head: Head | None, now: float) -> Iterato
     words = "ledger and releases belong together"
     yield Finding(check="ledger", state="ok", words=words + ("" if head is None else ", and hold the learner's head"))
     if collector.noise == "simulation":
-        words = "simulation noise protects nobody: for made-up people only"
+        words = "simulation noise gives no privacy: use it for simulated people only"
         yield Finding(check="noise", state="warning", words=words)
 
 
@@ -222,7 +222,8 @@ def _peer(config: LearnerConfig) -> Iterator[Finding]:
         with httpx.Client(timeout=5.0, headers={"authorization": f"Bearer {secret}"}) as client:
             reply = client.get(config.shuffler.url.rstrip("/") + "/v1/status")
     except httpx.HTTPError:
-        yield Finding(check="shuffler", state="failed", words="the shuffler must answer at its internal address")
+        words = "the shuffler does not answer at its internal address: the learner starts, and asks again until it does"
+        yield Finding(check="shuffler", state="warning", words=words)
         return
     require(reply.status_code == 200, "the shuffler must answer", f"status {reply.status_code}", "is the secret right?")
     try:

@@ -149,7 +149,6 @@ class IssuerService:
     async def close(self) -> None:
         """End when what was asked is answered."""
         await asyncio.to_thread(self.threads.shutdown)
-        self.issuer.close()
 
     async def _called(self, work: Any, *arguments: Any) -> Any:
         return await asyncio.get_running_loop().run_in_executor(self.threads, work, *arguments)
@@ -185,6 +184,5 @@ def open_issuer(config: IssuerConfig) -> Issuer:
         reports = int(design.unit.reports)
         return Issuer.new(config.directory, study=study, reports=reports, people=people, key=key, database=url)
     issuer = Issuer(config.directory, people=people, key=key, database=url)
-    with issuer.issued.closed_if_refused():
-        require(issuer.study == study, "the issuer must be of the study of its design", "another study")
+    require(issuer.study == study, "the issuer must be of the study of its design", "another study")
     return issuer

@@ -6,7 +6,8 @@
     GameWorld      a layered world where an adversary chooses the losses of every episode
     DoseWorld      contexts, real-valued doses and binary outcomes
 
-Live worlds, which have no table, stand in `tacit.simulation.live`.
+Live worlds, which have no table, stand in `tacit.simulation.live`, people with rows of features in
+`tacit.simulation.features`.
 
 An environment of another package may be a `World` itself.
 """
@@ -36,6 +37,7 @@ from tacit.data.trajectories import (
 from tacit.environments.dose_bandit import DoseBandit
 from tacit.environments.layered import LayeredMDP
 from tacit.environments.layered_worlds import LossGame
+from tacit.environments.linear_bandit import FeatureBandit
 from tacit.environments.live import LiveWorld
 from tacit.environments.state_features import SeenMDP
 from tacit.environments.tabular import TabularMDP
@@ -49,7 +51,9 @@ from tacit.protocol import Kernel, Plan, Query, Totals, World
 from tacit.released.batches import BatchQuery
 from tacit.released.gradients import DoseQuery, SoftmaxQuery
 from tacit.released.losses import LayeredShape, LossQuery
+from tacit.released.moments import MomentQuery
 from tacit.released.returns import ReturnQuery
+from tacit.simulation.features import FeatureWorld, LiveFeatureWorld
 from tacit.simulation.judges.games import GameJudge, expected_loss, hindsight, loss_truth
 from tacit.simulation.judges.softmax import DoseJudge, NetworkJudge, SoftmaxJudge
 from tacit.simulation.judges.tabular import TabularJudge
@@ -398,6 +402,8 @@ WORLDS: Final[Mapping[tuple[type, type], Callable[[Any], World]]] = {
     (SeenMDP, ReturnQuery): SeenWorld,
     (LossGame, LossQuery): GameWorld,
     (DoseBandit, DoseQuery): DoseWorld,
+    (FeatureBandit, MomentQuery): FeatureWorld,
+    (LiveWorld, MomentQuery): LiveFeatureWorld,
     (LiveWorld, Totals): LiveCountWorld,
     (LiveWorld, BatchQuery): LiveCountWorld,
     (LiveWorld, SoftmaxQuery): LivePathWorld,

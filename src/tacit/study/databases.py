@@ -3,8 +3,8 @@
 PostgreSQL belongs to a room above this one and needs an extra, so it is a plugin like those of other packages: known
 here by its name only, and loaded when a URL asks for it.
 
-The tables of collector and study, with the triggers that keep their promises whoever writes. They are written for
-SQLite; `tacit.service.database` says them in PostgreSQL.
+The tables of collector, study and issuer, with the triggers that keep their promises whoever writes. They are written
+for SQLite; `tacit.service.database` says them in PostgreSQL.
 
 collector   stage     open -> closed -> released | void,   open -> void          one stage at a time
 study       stage     open -> released | void | served | killed
@@ -230,10 +230,26 @@ STUDY: Final = (
 """A release that came as a sealed batch is kept with what it was opened to (`opened`)."""
 
 
+ISSUER: Final = (
+    *META,
+    "CREATE TABLE stage_key (stage INTEGER PRIMARY KEY, public BLOB NOT NULL UNIQUE, secret BLOB) STRICT",
+    Refusal("stage_key_stays", "DELETE ON stage_key", "1", "keys are kept, but their secrets"),
+    """CREATE TABLE issued (person BLOB NOT NULL, stage INTEGER NOT NULL, number INTEGER NOT NULL CHECK (number >= 1),
+       blinded BLOB NOT NULL, signature BLOB NOT NULL, PRIMARY KEY (person, stage), UNIQUE (person, number)) STRICT""",
+    Refusal(
+        "issued_at_most",
+        "INSERT ON issued",
+        "NEW.number > (SELECT CAST(value AS INTEGER) FROM meta WHERE name = 'reports')",
+        "a person has at most so many tokens",
+    ),
+    *append_only("issued"),
+)
+"""What an issuer of tokens has signed for whom (`tacit.service.tokens.token_issuer`)."""
+
 WAIT_SECONDS: Final = 60.0
 STRICT_SINCE: Final = (3, 37)
-TABLES: Final[Mapping[str, Sequence[str | Refusal]]] = {"collector": COLLECTOR, "study": STUDY}
-FILES: Final = {"collector": "collector.db", "study": "study.db"}
+TABLES: Final[Mapping[str, Sequence[str | Refusal]]] = {"collector": COLLECTOR, "study": STUDY, "issuer": ISSUER}
+FILES: Final = {kind: f"{kind}.db" for kind in TABLES}
 
 
 class SqliteStore(Store):

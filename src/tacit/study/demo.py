@@ -30,6 +30,8 @@ from tacit.study.study import Study
 STAGES: Final = 5
 AWAY, COVERED = 0.04, 0.02
 """The shares of people who stay away and who send a cover report."""
+MAX_PEOPLE: Final = 10**6
+"""Each of them is a device with files of its own."""
 STATES: Final = ("upstream", "shallows", "rapids", "downstream")
 ACTIONS: Final = ("drift", "swim")
 Say = Callable[[str], None]
@@ -71,7 +73,7 @@ def run_demo(
     tell = say or _silent
     place = Path(directory)
     require(not place.exists() or not any(place.iterdir()), f"{place} must be a new directory", "files in it")
-    target = require_count("people", people, least=STAGES * 10) // STAGES
+    target = require_count("people", people, least=STAGES * 10, most=MAX_PEOPLE) // STAGES
     world = make("riverswim")
     design = plan_study(
         name="riverswim demonstration",

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
 
 from tacit.arrays import Floats, Ints
 from tacit.data.trajectories import Trajectories, Trajectory
@@ -71,6 +74,19 @@ class Episodes:
         """One episode, as a device encodes it."""
         t = self.trajectories
         return Trajectory(t.states[number], t.actions[number], t.rewards[number])
+
+    def of_people(self, chosen: NDArray[np.bool_]) -> Episodes:
+        """The episodes of some people [people], who are numbered anew in their order."""
+        kept, t = chosen[self.persons], self.trajectories
+        numbers: Ints = np.cumsum(chosen) - 1
+        return replace(
+            self,
+            trajectories=Trajectories(t.states[kept], t.actions[kept], t.rewards[kept]),
+            persons=numbers[self.persons[kept]],
+            people=int(chosen.sum()),
+            lengths=self.lengths[kept],
+            propensities=None if self.propensities is None else self.propensities[kept],
+        )
 
 
 class Finding(NamedTuple):

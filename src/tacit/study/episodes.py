@@ -22,7 +22,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from tacit.errors import InvalidInput, require, require_count
+from tacit.arguments import checked
+from tacit.errors import MAX_REPORTS, InvalidInput, require, require_count
 from tacit.study.episode_log import DataCheck, Episodes
 from tacit.study.log_source import LogSource, read_batches
 from tacit.study.mapping import EpisodeMapping
@@ -34,6 +35,7 @@ Progress = Callable[[int], None]
 """Told how many rows were read."""
 
 
+@checked
 def read_episodes(
     log: LogSource,
     mapping: EpisodeMapping | Mapping[str, Any] | str | Path,
@@ -45,6 +47,25 @@ def read_episodes(
     A log is a .csv or .parquet file, a pandas or polars frame, an Arrow table, NumPy arrays by column name, an iterable
     of rows or episodes, or a Minari dataset (`tacit.study.log_source`).
 
+    Parameters
+    ----------
+    log, mapping
+        As in `tacit.data_check`.
+    progress
+        Called with the share that is done.
+
+    Returns
+    -------
+    Episodes
+        Sensitive trajectories; their `repr` shows numbers of episodes and people only.
+
+    Raises
+    ------
+    InvalidInput
+        If the log fails its data check (G2).
+
+    Examples
+    --------
     >>> import tempfile
     >>> mapping = {
     ...     "columns": {"person": "who", "episode": "stay", "step": "visit"},
@@ -66,6 +87,7 @@ def read_episodes(
     return episodes
 
 
+@checked
 def data_check(
     log: LogSource,
     mapping: EpisodeMapping | Mapping[str, Any] | str | Path,
@@ -75,6 +97,29 @@ def data_check(
 ) -> DataCheck:
     """Numbers of bad rows and episodes by reason; with a cap, also how many episodes are above it.
 
+    Parameters
+    ----------
+    log
+        A file, frame, table, arrays, rows or episodes (`tacit.study.log_source`).
+    mapping
+        The public mapping, or its file.
+    reports_per_person
+        A cap on episodes per person, to count those above it.
+    progress
+        Called with the share that is done.
+
+    Returns
+    -------
+    DataCheck
+        Numbers of bad rows and episodes by reason; no value of the log.
+
+    Raises
+    ------
+    InvalidInput
+        If a value breaks a stated rule; the message names it.
+
+    Examples
+    --------
     >>> import tempfile
     >>> mapping = {
     ...     "columns": {"person": "who", "episode": "stay", "step": "visit"},
@@ -102,7 +147,7 @@ def check_log(
 ) -> tuple[DataCheck, Episodes | None]:
     """Read a log once: the check, and the episodes if it found nothing bad."""
     if reports_per_person is not None:
-        require_count("reports_per_person", reports_per_person)
+        require_count("reports_per_person", reports_per_person, most=MAX_REPORTS)
     return _gathered(log, as_mapping(mapping), progress).finish(reports_per_person)
 
 

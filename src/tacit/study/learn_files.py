@@ -17,6 +17,7 @@ import secrets
 import shutil
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -26,13 +27,16 @@ from tacit.accounting.claims import PrivacyClaim
 from tacit.accounting.ledger import Ledger, NoiseKind
 from tacit.documents import json_values, vouched, without_seal
 from tacit.errors import require
+from tacit.policies.feature_policy import FEATURE_POLICY_FORMAT, FeaturePolicy
 from tacit.policies.named import POLICY_FORMAT, NamedPolicy
 from tacit.runs.manifest import DIGESTS, doubts_about_files, manifest_digest, write_manifest
 from tacit.runs.signature import examine, sign, sign_beside
 from tacit.runs.storage import check_writable, read_json, write_json, writing_to
 from tacit.runs.verify import Findings, Require, Verdict, as_stated, check_digest, check_version, judged
 from tacit.study.evaluation import Evaluation, EvaluationRequest, evaluated
-from tacit.study.learning import Learned, LearnRequest, planned
+from tacit.study.feature_learning import FeatureLearned, FeatureRequest
+from tacit.study.learning import Learned, LearnRequest
+from tacit.study.split import LEARNED_NAME
 
 LEARNED_FORMAT: Final = "tacit-learned"
 LEARNED_VERSION: Final = 1
@@ -41,9 +45,14 @@ EVALUATION_VERSION: Final = 1
 LEARNED, POLICY, CERTIFICATE = "learned.json", "policy.json", "certificate.json"
 FILES: Final = (LEARNED, POLICY, CERTIFICATE)
 KIND: Final = "release"
+POLICIES: Final[Mapping[str, type[NamedPolicy | FeaturePolicy]]] = {
+    POLICY_FORMAT: NamedPolicy,
+    FEATURE_POLICY_FORMAT: FeaturePolicy,
+}
+"""Policies by the format of their files."""
 
 
-def learned_to_dict(learned: Learned) -> dict[str, Any]:
+def learned_to_dict(learned: Learned | FeatureLearned) -> dict[str, Any]:
     """Everything that was learned, as JSON-ready values."""
     return {
         "format": LEARNED_FORMAT,
@@ -54,6 +63,7 @@ def learned_to_dict(learned: Learned) -> dict[str, Any]:
         "certificate": learned.certificate.to_dict(),
         "policy": learned.policy.to_dict(),
         "summary": learned.summary,
+        **({} if learned.comparison is None else {"comparison": evaluation_to_dict(learned.comparison)}),
     }
 
 
@@ -123,7 +133,7 @@ def releasing(
     place.replace(directory)
 
 
-def save_learned(learned: Learned, directory: str | Path, *, key: str | Path | None = None) -> Path:
+def save_learned(learned: Learned | FeatureLearned, directory: str | Path, *, key: str | Path | None = None) -> Path:
     """Write the files, signed if there is a private key; the manifest comes last and makes them complete."""
     place = Path(directory)
     check_target(place)
@@ -137,7 +147,7 @@ def save_learned(learned: Learned, directory: str | Path, *, key: str | Path | N
     return place / LEARNED
 
 
-def _contents(learned: Learned) -> dict[str, dict[str, Any]]:
+def _contents(learned: Learned | FeatureLearned) -> dict[str, dict[str, Any]]:
     """What stands in the files."""
     certificate = learned.certificate.to_dict()
     request = learned.request.to_dict()
@@ -148,6 +158,17 @@ def _contents(learned: Learned) -> dict[str, dict[str, Any]]:
     }
 
 
+def _compared(stated: Mapping[str, Any], learned: Learned) -> Evaluation:
+    """The comparison of a policy, derived from request and payloads; it must be about the one that was learned."""
+    request = EvaluationRequest.from_dict(stated["request"])
+    same = request.mapping == learned.request.mapping and list(request.policies) == [LEARNED_NAME]
+    same = same and request.policies[LEARNED_NAME].to_dict() == learned.policy.to_dict()
+    require(same, "the comparison must be about the policy that was learned", "another")
+    certificate = request.certificate(stated["certificate"]["terms"]["noise"])
+    payloads = tuple(base64.b64decode(text, validate=True) for text in stated["payloads"])
+    return evaluated(request, payloads, certificate)
+
+
 def is_learned(place: Path) -> bool:
     """Whether this is a directory of `tacit learn`, or a file of one that stands in it or was handed out alone."""
     if place.is_dir():
@@ -156,7 +177,29 @@ def is_learned(place: Path) -> bool:
         return False
     content = read_json(place)
     certificate = set(FIRST_ENTRIES) <= set(content) and "request" in content
-    return certificate or content.get("format") in (LEARNED_FORMAT, EVALUATION_FORMAT, POLICY_FORMAT)
+    return certificate or content.get("format") in (LEARNED_FORMAT, EVALUATION_FORMAT, *POLICIES)
+
+
+def read_learned(path: str | Path) -> Learned | FeatureLearned:
+    """What `save_learned` wrote, in a directory or in its learned.json, if it is true: derived from its releases."""
+    place = Path(path)
+    require(is_learned(place), f"{path} must be a directory that was learned from a log", "another")
+    found = verify_learned(place)
+    require(found.true, f"{path} must be true to be used", f"{found.outcome}: {found.why}")
+    content = read_json(place / LEARNED if place.is_dir() else place)
+    require(content.get("format") == LEARNED_FORMAT, f"{path} must hold a release", content.get("format"))
+    request = _request(content["request"])
+    certificate = request.certificate(content["certificate"]["terms"]["noise"])
+    return request.planned(_payloads(content), certificate)
+
+
+def _request(plain: Mapping[str, Any]) -> LearnRequest | FeatureRequest:
+    """Of a log of states, or of rows of features."""
+    return (FeatureRequest if "features" in plain else LearnRequest).from_dict(plain)
+
+
+def _payloads(content: Mapping[str, Any]) -> tuple[bytes, ...]:
+    return tuple(base64.b64decode(text, validate=True) for text in content["payloads"])
 
 
 def verify_learned(path: str | Path, *, key: str | Path | None = None, needed: Require = ()) -> Verdict:
@@ -202,16 +245,15 @@ def _check_alone(found: Findings, content: Mapping[str, Any]) -> dict[str, Any]:
     """Compare learned.json, or another file by itself, with what it is derived from; returns all that is derived."""
     check_digest(found, content)
     stated = without_seal(content)
-    if content.get("format") == POLICY_FORMAT:
-        found.compare(stated, NamedPolicy.from_dict(stated).to_dict(), "policy", __version__)
+    if content.get("format") in POLICIES:
+        found.compare(stated, POLICIES[content["format"]].from_dict(stated).to_dict(), "policy", __version__)
         found.right = "it is as it was written (what it was learned from, its directory shows)"
         found.not_derived.append("policy")
         return {}
     found.not_derived.append("where the noise came from")
     whole = content.get("format") in (LEARNED_FORMAT, EVALUATION_FORMAT)
-    request: Any = (EvaluationRequest if content.get("format") == EVALUATION_FORMAT else LearnRequest).from_dict(
-        stated["request"]
-    )
+    evaluation = content.get("format") == EVALUATION_FORMAT
+    request: Any = (EvaluationRequest.from_dict if evaluation else _request)(stated["request"])
     found.compare(stated["request"], request.to_dict(), "request", __version__)
     plain = stated["certificate"] if whole else stated
     version = plain["terms"]["version"]
@@ -223,8 +265,8 @@ def _check_alone(found: Findings, content: Mapping[str, Any]) -> dict[str, Any]:
         found.right = "it is what its request gives"
         return {}
     require(stated["version"] == version, "the certificate must be of the version of its file", "another")
-    payloads = tuple(base64.b64decode(text, validate=True) for text in stated["payloads"])
-    if content.get("format") == EVALUATION_FORMAT:
+    payloads = _payloads(stated)
+    if evaluation:
         values = evaluation_to_dict(evaluated(request, payloads, certificate))
         found.compare(stated, {**values, "version": version, "certificate": derived}, "", version)
         found.kind, found.right = (
@@ -233,8 +275,15 @@ def _check_alone(found: Findings, content: Mapping[str, Any]) -> dict[str, Any]:
         )
         found.not_derived.append("payloads")
         return {}
-    again = planned(request, payloads, certificate)
+    again = request.planned(payloads, certificate)
+    if "comparison" in stated:
+        again = replace(again, comparison=_compared(stated["comparison"], again))
     gives = {**learned_to_dict(again), "version": version, "certificate": derived}
+    if again.comparison is not None:
+        inner = stated["comparison"]["certificate"]
+        gives["comparison"] |= {
+            "version": version, "certificate": as_stated(inner, again.comparison.certificate, version)
+        }  # fmt: skip
     found.compare(stated, gives, "", version)
     found.not_derived.append("payloads")
     found.right = "certificate and policy are what its request and its payloads give"

@@ -24,35 +24,60 @@ declaration: one number for every (step, state, action).
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Final, Literal, cast, get_args
+from typing import TYPE_CHECKING, Any, Final, Literal, cast, get_args
 
 import numpy as np
 
-from tacit.accounting.certificate import Certificate, CertifiedFamily, certify
+from tacit.accounting.certificate import Calibration, Certificate, CertifiedFamily, certify
 from tacit.accounting.claims import PrivacyClaim, PrivacyUnit
 from tacit.accounting.terms import NoiseKind, terms_of
+from tacit.arguments import checked
 from tacit.arrays import Ints
-from tacit.errors import InvalidInput, PrivacyViolation, UnknownName, require, require_count, require_epsilon
+from tacit.errors import (
+    MAX_REPORTS,
+    InvalidInput,
+    PrivacyViolation,
+    UnknownName,
+    require,
+    require_count,
+    require_epsilon,
+    require_real,
+    with_suggestions,
+)
 from tacit.noise.exact import permutation
-from tacit.planning.pessimism import PessimisticPlan, pessimistic_plan
+from tacit.planning.pessimism import PessimisticPlan, pessimistic_plan, support_floor
+from tacit.planning.qiao_wang import printed_rho, printed_std, private_value_iteration
 from tacit.planning.widths import DEFAULT_Z
 from tacit.policies import DeterministicPolicy
-from tacit.policies.named import NamedPolicy
+from tacit.policies.named import NamedPolicy, PolicySupport
 from tacit.protocol import TOTALS, Noise
 from tacit.randomness import SecureNoise, SimulationNoise
 from tacit.release.contract import StageSize
 from tacit.release.totals_release import TotalsPlan, TotalsRelease
-from tacit.released.counts import CountShape, CountStatistics
+from tacit.released.counts import CountShape, CountStatistics, empty_counts
 from tacit.study.episodes import DataCheck, Episodes, Progress, as_mapping, check_log
 from tacit.study.log_source import LogSource
 from tacit.study.mapping import EpisodeMapping
 
+if TYPE_CHECKING:
+    from tacit.study.evaluation import Evaluation
+
 Behaviour = Literal["known", "unknown"]
 Keep = Literal["random", "first"]
+OfflineLearner = Literal["pessimism", "dp-apvi", "dp-vapvi"]
 MECHANISM: Final = "batched"
+OPTIONAL: Final = ("stationary", "learner")
+"""Entries of a request that are left out where they say nothing."""
+HALVINGS: Final = 16
+"""Of the search for the printed noise."""
+POWER_QUANTILE: Final = 1.959964 + 0.841621
+"""A difference of so many standard errors is found with probability .8 at the 95% level."""
+DIFFERENCES: Final = (0.05, 0.1, 0.2, 0.4)
+"""Of mean rewards, as parts of the range: what a dry run speaks of."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,12 +93,23 @@ class LearnRequest:
     z: float = DEFAULT_Z
     fallback: str | None = None
     """The action that the fall-back policy always takes; None: there is none."""
+    stationary: bool = False
+    """A public declaration: transitions and rewards do not depend on the step, so steps are pooled."""
+    learner: OfflineLearner = "pessimism"
+    """What plans from the released counts; the learners of papers have the noise that their papers print."""
 
     def __post_init__(self) -> None:
         require_epsilon(self.epsilon)
         require_count("people", self.people)
-        require_count("reports_per_person", self.reports_per_person)
+        require_count("reports_per_person", self.reports_per_person, most=MAX_REPORTS)
+        require_real("z", self.z, low=0.0)
         require(self.keep in get_args(Keep), "keep must be 'random' or 'first'", self.keep)
+        if self.learner not in get_args(OfflineLearner):
+            raise UnknownName("offline learner", str(self.learner), get_args(OfflineLearner))
+        if self.learner != "pessimism":
+            one = not self.stationary and self.reports_per_person == 1
+            require(one, f"{self.learner} is for one episode of a person, steps apart", "another", "use pessimism")
+            _ = self.printed_epsilon
         if self.fallback is not None and self.fallback not in self.mapping.action_names:
             raise UnknownName("fall-back action", self.fallback, self.mapping.action_names)
 
@@ -99,7 +135,23 @@ class LearnRequest:
             num_actions=len(known.action_names),
             staged=True,
         )
-        return TotalsPlan(shape=shape, claim=self.claim, releases=self.reports_per_person, mechanism=MECHANISM)
+        claim = self.claim if self.learner == "pessimism" else replace(self.claim, epsilon=self.printed_epsilon)
+        return TotalsPlan(shape=shape, claim=claim, releases=self.reports_per_person, mechanism=MECHANISM)
+
+    @property
+    def printed_epsilon(self) -> float:
+        """Where the noise has the deviation that the paper prints for the claim, or just more: at most its epsilon."""
+        wanted = printed_std(self.mapping.horizon, self.epsilon, self.delta)
+        usual = replace(self, learner="pessimism")
+        low, high = 0.0, self.epsilon
+        tight = usual.basis.noise_std()["rewards"]
+        if tight >= wanted:
+            return self.epsilon
+        for _ in range(HALVINGS):
+            middle = (low + high) / 2.0
+            std = replace(usual, epsilon=middle).basis.noise_std()["rewards"]
+            low, high = (middle, high) if std >= wanted else (low, middle)
+        return low
 
     @property
     def channels(self) -> tuple[TotalsRelease, ...]:
@@ -115,9 +167,58 @@ class LearnRequest:
             CertifiedFamily.of(family, noise=basis.name, std=std.get(family.name, std["rewards"]))
             for family in basis.families()
         ]
-        found = certify(basis.exposure(channels, self.reports_per_person), families, claim, calibration="tight")
+        how: Calibration = "tight" if self.learner == "pessimism" else "paper"
+        found = certify(basis.exposure(channels, self.reports_per_person), families, claim, calibration=how)
         episodes = self.people * self.reports_per_person
         return found.under(terms_of(basis, noise=noise, episodes=episodes, users_per_batch=self.people))
+
+    def outlook(self) -> dict[str, Any]:
+        """What a release would show, before there is one: public, from sizes and noise alone.
+
+        For each difference of two mean rewards (a part of their range): how many visits both rows (step, state, action)
+        need so that it is found with probability .8 at the 95% level, and which share of a row's even part of all
+        visits that is.
+        """
+        m, v = self.mapping, self.basis.noise_std()["rewards"] ** 2
+        steps, rows = (m.horizon if self.stationary else 1), len(m.state_names) * len(m.action_names)
+        empty = empty_counts(self.basis.shape)
+        empty.variance[1] = 2.0 * v * steps
+        floor, even = support_floor(empty), self.people * self.reports_per_person * steps / rows
+        needed = []
+        for gap in DIFFERENCES:
+            # gap² = q² · 2 (1/(4N) + v/(2N²)):  r̂ = R/(R + C), both with noise of variance v, rewards within [0, 1]
+            b = POWER_QUANTILE**2 / 2.0
+            visits = (b + math.sqrt(b * b + 8.0 * b * v * steps * gap**2)) / (2.0 * gap**2)
+            visits = math.ceil(max(visits, floor))
+            needed.append({"difference": gap * (m.high - m.low), "visits": visits, "even_visits": visits / even})
+        return {
+            "people": self.people, "noise_std": self.basis.noise_std(), "support_floor": floor, "even_visits": even,
+            "told_apart": needed,
+        }  # fmt: skip
+
+    def planned(self, payloads: tuple[bytes, ...], certificate: Certificate) -> Learned:
+        """Everything that follows from what was released (G2)."""
+        counts, known = released_counts(self, payloads), self.mapping
+        default = 0 if self.fallback is None else known.action_names.index(self.fallback)
+        if self.learner == "pessimism":
+            plan = pessimistic_plan(counts, z=float(self.z), default=default, stationary=self.stationary)
+        else:
+            plan = private_value_iteration(
+                counts,
+                rho=printed_rho(self.epsilon, self.delta),
+                variance_aware=self.learner == "dp-vapvi",
+                z=float(self.z),
+                default=default,
+            )
+        always = DeterministicPolicy(np.full_like(plan.actions, default))
+        policy = NamedPolicy(
+            policy=DeterministicPolicy(plan.actions),
+            states=known.state_names,
+            actions=known.action_names,
+            fallback=None if self.fallback is None else always,
+            support=PolicySupport(learned=plan.supported, noise_units=plan.noise_units, threshold=plan.threshold),
+        )
+        return Learned(request=self, payloads=payloads, certificate=certificate, policy=policy, plan=plan)
 
     def to_dict(self) -> dict[str, Any]:
         """JSON-ready values."""
@@ -130,13 +231,16 @@ class LearnRequest:
             "keep": self.keep,
             "z": self.z,
             "fallback": self.fallback,
+            **({"stationary": True} if self.stationary else {}),
+            **({} if self.learner == "pessimism" else {"learner": self.learner}),
         }
 
     @classmethod
     def from_dict(cls, plain: Mapping[str, Any]) -> LearnRequest:
         """The request that `to_dict` wrote."""
         names = tuple(cls.__dataclass_fields__)
-        require(set(plain) == set(names), f"a request has the entries {', '.join(names)}", sorted(plain))
+        complete = set(names) - set(OPTIONAL) <= set(plain) <= set(names)
+        require(complete, f"a request has the entries {', '.join(names)}", sorted(plain))
         return cls(**{**plain, "mapping": EpisodeMapping.from_dict(plain["mapping"])})
 
 
@@ -150,6 +254,8 @@ class Learned:
     certificate: Certificate
     policy: NamedPolicy
     plan: PessimisticPlan
+    comparison: Evaluation | None = None
+    """The policy against the rule of the log, on people who were not learned from."""
 
     @property
     def summary(self) -> dict[str, Any]:
@@ -166,9 +272,12 @@ class Learned:
             "estimated_return": H * known.low + width * self.plan.value,
             "pessimistic_return": H * known.low + width * self.plan.floor,
             "unsupported": [[int(h), known.state_names[s]] for h, s in np.argwhere(~self.plan.supported)],
+            "support_threshold": self.plan.threshold,
         }
 
 
+@with_suggestions()
+@checked
 def learn(
     log: LogSource,
     mapping: EpisodeMapping | Mapping[str, Any] | str | Path,
@@ -180,14 +289,53 @@ def learn(
     keep: Keep = "random",
     z: float = DEFAULT_Z,
     fallback: str | None = None,
+    stationary: bool = False,
+    learner: OfflineLearner = "pessimism",
+    compare: float = 0.0,
+    min_propensity: float | None = None,
     noise: Noise | None = None,
     progress: Progress | None = None,
 ) -> Learned:
     """Learn a policy from a log with one release; every call is a release of its own and costs anew.
 
-    `behaviour` declares how the actions of the log were chosen: "known", by a rule that looked at step and state only;
-    "unknown" is refused. `noise` is secure unless a simulation says otherwise, and the certificate says which it was.
+    Parameters
+    ----------
+    log, mapping
+        As in `tacit.data_check`.
+    epsilon, delta
+        What every person of the log is promised.
+    behaviour
+        How actions were chosen: `"known"`, by a rule that looked at step and state only; `"unknown"` is refused.
+    reports_per_person, keep
+        How many episodes of a person count, and which: `"random"` or `"first"`.
+    learner
+        `"pessimism"`, or `"dp-apvi"` or `"dp-vapvi"` with the noise that their paper prints
+        (`tacit.planning.qiao_wang`).
+    z
+        The multiplier of the lower confidence bounds.
+    fallback
+        The action for states without data.
+    stationary
+        The public declaration that transitions and rewards do not depend on the step.
+    compare, min_propensity
+        The share of people kept out to compare the policy with the log's rule; the declared least propensity.
+    noise
+        Secure unless a simulation says otherwise.
+    progress
+        Called with the share that is done.
 
+    Returns
+    -------
+    Learned
+        Policy, released numbers and certificate.
+
+    Raises
+    ------
+    InvalidInput
+        If a value breaks a stated rule; the message names it.
+
+    Examples
+    --------
     >>> import tempfile
     >>> mapping = {
     ...     "columns": {"person": "who", "episode": "stay", "step": "visit"},
@@ -204,11 +352,18 @@ def learn(
     >>> learned.policy.states, learned.certificate.claim.epsilon
     (('well', 'sick'), 2.0)
     """
-    asked = {"epsilon": epsilon, "delta": delta, "keep": keep, "z": z, "fallback": fallback}
+    asked = {"epsilon": epsilon, "delta": delta, "keep": keep, "z": z, "fallback": fallback, "stationary": stationary,
+        "learner": learner,
+    }  # fmt: skip
     request, usable = read_log(
         log, mapping, behaviour=behaviour, reports_per_person=reports_per_person, progress=progress, **asked
     )
-    return learn_from(request, usable, SecureNoise() if noise is None else noise)
+    source = SecureNoise() if noise is None else noise
+    if compare == 0.0:
+        return learn_from(request, usable, source)
+    from tacit.study.split import Split
+
+    return Split.of(request, usable, compare, min_propensity, source).learn(source)
 
 
 def read_log(
@@ -259,22 +414,7 @@ def learn_from(request: LearnRequest, episodes: Episodes, noise: Noise) -> Learn
         bodies = [channel.encode(None if i < 0 else episodes.trajectory(int(i)), noise) for i in chosen]
         secret, payload = channel.release(secret, bodies, TOTALS, noise)
         payloads.append(payload)
-    return planned(request, tuple(payloads), certificate)
-
-
-def planned(request: LearnRequest, payloads: tuple[bytes, ...], certificate: Certificate) -> Learned:
-    """Everything that follows from what was released (G2)."""
-    counts, known = released_counts(request, payloads), request.mapping
-    default = 0 if request.fallback is None else known.action_names.index(request.fallback)
-    plan = pessimistic_plan(counts, z=request.z, default=default)
-    always = DeterministicPolicy(np.full_like(plan.actions, default))
-    policy = NamedPolicy(
-        policy=DeterministicPolicy(plan.actions),
-        states=known.state_names,
-        actions=known.action_names,
-        fallback=None if request.fallback is None else always,
-    )
-    return Learned(request=request, payloads=payloads, certificate=certificate, policy=policy, plan=plan)
+    return request.planned(tuple(payloads), certificate)
 
 
 def deal(episodes: Episodes, reports: int, keep: Keep, noise: Noise) -> Ints:
@@ -289,12 +429,13 @@ def deal(episodes: Episodes, reports: int, keep: Keep, noise: Noise) -> Ints:
     for person in range(episodes.people):
         own = order[starts[person] : starts[person + 1]]
         if keep == "random" and len(own) > reports:
-            own = own[_shuffled(len(own), noise)]
+            own = own[shuffled(len(own), noise)]
         dealt[: len(own[:reports]), person] = own[:reports]
     return dealt
 
 
-def _shuffled(count: int, noise: Noise) -> Ints:
+def shuffled(count: int, noise: Noise) -> Ints:
+    """Numbers below `count` in a random order, by exact lots unless this is a simulation."""
     if isinstance(noise, SimulationNoise):
         return noise.generator.permutation(count)
     return permutation(count, noise)
@@ -325,4 +466,4 @@ def kind_of(noise: object) -> NoiseKind:
         return "secure"
     if isinstance(noise, SimulationNoise):
         return "simulation"
-    raise TypeError(f"noise must be SecureNoise or SimulationNoise, got {type(noise).__name__}")
+    raise InvalidInput(f"noise must be SecureNoise or SimulationNoise, got {type(noise).__name__}")

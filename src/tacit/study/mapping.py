@@ -27,6 +27,7 @@ from itertools import product
 from pathlib import Path
 from typing import Any, Final, Literal, Self, get_args
 
+from tacit.arguments import checked
 from tacit.documents import parse_json
 from tacit.errors import InvalidInput, UnknownName, require, require_count, require_real
 from tacit.study.columns import Bins, Categories, require_text
@@ -67,6 +68,36 @@ class Absorb:
 class EpisodeMapping:
     """A public mapping from a log in long format to trajectories of H steps.
 
+    Parameters
+    ----------
+    states
+        The columns whose product is the state: `Categories` or `Bins`.
+    actions
+        The categories of the action column.
+    reward, low, high
+        The reward column and its public bounds.
+    horizon
+        The number of steps H.
+    short, long
+        What becomes of shorter and longer episodes: padding or None (refused); `"refuse"` or `"cut"`.
+    columns
+        The names of the columns of person, episode, step and propensity.
+    first_step, steps
+        The number of the first step; how steps are written: `"numbers"`, `"order"` or a format of time stamps.
+    drop
+        Reasons of the data check for which an episode is dropped.
+    missing
+        Texts that mean a missing value.
+    decimal, delimiter, encoding
+        Of CSV files; None: found in the file.
+
+    Raises
+    ------
+    InvalidInput
+        If a value breaks a stated rule; the message names it.
+
+    Examples
+    --------
     >>> mapping = EpisodeMapping.from_dict({
     ...     "states": [{"column": "ward", "categories": ["well", "sick"]}],
     ...     "actions": {"column": "drug", "categories": ["none", "pill"]},
@@ -210,6 +241,7 @@ class EpisodeMapping:
         }
 
     @classmethod
+    @checked
     def from_dict(cls, plain: Mapping[str, Any]) -> Self:
         """The mapping of a JSON or TOML file; anything missing or unknown is refused with the nearest name."""
         needed = ("states", "actions", "reward", "horizon")
@@ -231,9 +263,7 @@ class EpisodeMapping:
         require(isinstance(parts, list | tuple), "states must be a list of columns", type(parts).__name__)
         reward = _entries("reward", plain["reward"], ("low", "high"), ("column",))
         named = _entries("columns", plain.get("columns", {}), (), ("person", "episode", "step", "propensity"))
-        actions = _part("action", plain["actions"])
-        if not isinstance(actions, Categories):
-            raise InvalidInput("actions must be categories by name, got edges")
+        actions = action_categories(plain["actions"])
         return cls(
             states=tuple(_part("state", part) for part in parts),
             actions=actions,
@@ -254,6 +284,7 @@ class EpisodeMapping:
         )
 
     @classmethod
+    @checked
     def read(cls, path: str | Path) -> Self:
         """The mapping in a .json or .toml file."""
         place = Path(path)
@@ -265,6 +296,14 @@ class EpisodeMapping:
             raise InvalidInput(f"{path} must be a readable mapping in JSON or TOML: {type(error).__name__}") from None
         require(isinstance(plain, dict), f"{path} must hold one mapping", type(plain).__name__)
         return cls.from_dict(plain)
+
+
+def action_categories(plain: object) -> Categories:
+    """The actions of a mapping."""
+    actions = _part("action", plain)
+    if not isinstance(actions, Categories):
+        raise InvalidInput("actions must be categories by name, got edges")
+    return actions
 
 
 def _part(role: str, plain: object) -> Categories | Bins:

@@ -8,7 +8,8 @@ arrays whose size does not depend on the number of steps, moved by two kernels:
     step(params, state, generator)      the same, with the vectors drawn from a seeded generator
 
 Both write the noise of the current prefix into `state.noise` and refuse to go past the last release that was paid for.
-`add` is the same counter with its sums, state in and state out, for tests and small services.
+Counters simulate: their noise is in floating point. Stages of totals that a curator releases for real have whole-number
+noise of their own (`tacit.release.curator`).
 
 Sharing one budget between families, `allocate_laplace` and `allocate_gaussian`: minimise Σ_f w_f · (variance of f)
 when all are released to the same people. Pure privacy adds up D1_f · n_f / b_f over the families (n_f Laplace noises
@@ -21,7 +22,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple, Protocol, Self, TypeVar
+from typing import Any, ClassVar, Protocol, Self, TypeVar
 
 import numpy as np
 
@@ -30,11 +31,10 @@ from tacit.accounting.events import Events, PureEvent
 from tacit.accounting.events.gaussian import gaussian_mu
 from tacit.accounting.families import Family
 from tacit.arrays import Floats
-from tacit.errors import InvalidInput, NotSupported, PrivacyBudgetExceeded, require, require_count, require_real
-from tacit.noise.exact import discrete_laplace
-from tacit.noise.laplace import discrete_laplace_variance, laplace_radius
+from tacit.errors import NotSupported, require, require_count, require_real
+from tacit.noise.laplace import laplace_radius
 from tacit.noise.protocol import require_simulation
-from tacit.randomness import SecureNoise, SimulationNoise
+from tacit.randomness import SimulationNoise
 
 
 class ContinualCounter(Protocol):
@@ -81,9 +81,6 @@ class ContinualCounter(Protocol):
     def draws_at(self, k: int) -> int:
         """How many fresh noise vectors step k consumes."""
 
-    def secure_draws(self, k: int, dimension: int, noise: SecureNoise) -> Floats:
-        """The fresh noise vectors of step k from the operating system, where exact integer noise exists."""
-
     def variance_at(self, k: int) -> float:
         """The noise variance of prefix k."""
 
@@ -108,7 +105,7 @@ def person_events(counter: Any, families: Sequence[Family], reports: int) -> Eve
     if found is None:
         raise NotSupported(
             f"{type(counter).__name__} does not say what a person with {reports} reports is exposed to (it has no "
-            "person_events); choose another mechanism, or let everybody report once"
+            "person_events); choose another mechanism, or one report per person"
         )
     events: Events = found(families, reports)
     return events
@@ -118,49 +115,6 @@ def pure_person_events(counter: Any, families: Sequence[Family], reports: int) -
     """The same for counters of Laplace noise: their pure epsilon, once for each report, and nothing finer."""
     one = tuple(event for family in families for event in counter.events(family))
     return ((PureEvent(epsilon=pure_epsilon_of(one * reports)), 1),)
-
-
-class Running(NamedTuple):
-    """A counter in use: the exact sums (sensitive) and the stream of its noise (secret)."""
-
-    totals: Floats
-    stream: Any
-
-
-def begin(counter: ContinualCounter, dimension: int) -> Running:
-    """`dimension` counters before the first user."""
-    size = require_count("dimension", dimension)
-    return Running(totals=np.zeros(size), stream=counter.begin(size))
-
-
-def add(
-    counter: ContinualCounter, running: Running, x: Floats, noise: SimulationNoise | SecureNoise
-) -> tuple[Running, Floats]:
-    """Count one user's vector `x`: the next state and the released prefix sums. Nothing given is changed.
-
-    The caller clips `x` to the sensitivity that the counter was calibrated for. With `SecureNoise` (integer noise, for
-    deployments) `x` is rounded to integers here, since integer noise hides no fraction; a caller who wants the mean of
-    fractions rounds them at random first.
-    """
-    vector, before = np.asarray(x, dtype=np.float64), running.totals
-    if vector.shape != running.totals.shape:
-        raise InvalidInput(f"x must have one entry for each of {running.totals.size} counters, got {vector.shape}")
-    stream = type(running.stream)(*(part.copy() for part in running.stream))
-    k = int(stream.time[0]) + 1
-    if k > counter.releases:
-        raise PrivacyBudgetExceeded(
-            f"all {counter.releases} releases of this counter are spent; calibrate one with more steps"
-        )
-    if isinstance(noise, SimulationNoise):
-        counter.step(counter.params, stream, noise.generator)
-    elif isinstance(noise, SecureNoise):
-        counter.advance(counter.params, stream, counter.secure_draws(k, vector.size, noise))
-        # The sums before, too: a simulation may have added fractions to them.
-        vector, before = nearest_whole(vector), nearest_whole(before)
-    else:
-        raise TypeError(f"noise must be SimulationNoise or SecureNoise, got {type(noise).__name__}")
-    totals = before + vector
-    return Running(totals=totals, stream=stream), totals + stream.noise
 
 
 def sample_path(counter: ContinualCounter, dimension: int, noise: SimulationNoise) -> Floats:
@@ -180,22 +134,8 @@ def require_prefix(k: int, releases: int) -> int:
     return int(k)
 
 
-def nearest_whole(x: Floats) -> Floats:
-    """The nearest integers, halves upwards; what is not finite counts as 0.
-
-    Adding an integer before or after is the same, so numbers at most Δ apart stay at most Δ apart for every integer Δ
-    (rounding halves to even would take 0.5 and 1.5 to 0 and 2).
-
-    >>> nearest_whole(np.array([0.5, 1.5, -0.5, 0.49999999999999994, -7.2, np.nan, np.inf])).tolist()
-    [1.0, 2.0, 0.0, 0.0, -7.0, 0.0, 0.0]
-    """
-    finite = np.where(np.isfinite(x), x, 0.0)
-    below = np.floor(finite)
-    return np.asarray(below + (finite - below >= 0.5), dtype=np.float64)
-
-
 class Prefixes:
-    """What every counter derives from its variances; it is for simulations unless it says how to draw integers."""
+    """What every counter derives from its variances."""
 
     __slots__ = ()
 
@@ -206,10 +146,6 @@ class Prefixes:
     def std_at(self, k: int) -> float:
         """The noise standard deviation of prefix k."""
         return math.sqrt(self.variance_at(k))
-
-    def secure_draws(self, k: int, dimension: int, noise: SecureNoise) -> Floats:
-        """Refused: this counter draws continuous noise."""
-        raise NotSupported("this counter has no exact integer noise: deploy LaplaceTree or KaryTree with discrete=True")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -246,7 +182,6 @@ class LaplaceNodes(Prefixes):
     __slots__ = ()
 
     scale: float
-    discrete: bool
 
     def terms_at(self, k: int) -> int:
         """How many independent noises prefix k is the (signed) sum of."""
@@ -269,7 +204,7 @@ class LaplaceNodes(Prefixes):
     @property
     def node_variance(self) -> float:
         """The variance of one node's noise."""
-        return discrete_laplace_variance(self.scale) if self.discrete else 2.0 * self.scale**2
+        return 2.0 * self.scale**2
 
     def variance_at(self, k: int) -> float:
         """The noise variance of prefix k."""
@@ -283,13 +218,7 @@ class LaplaceNodes(Prefixes):
     def radius(self, failure_prob: float, terms: int = 1) -> float:
         """A bound that the sum of `terms` independent prefixes exceeds with at most `failure_prob`."""
         noises = self.max_terms * require_count("terms", terms)
-        return laplace_radius(noises, failure_prob, scale=self.scale, discrete=self.discrete)
-
-    def secure_draws(self, k: int, dimension: int, noise: SecureNoise) -> Floats:
-        """The fresh integer noise of step k from the operating system, exact in a float64 (|z| far below 2⁵³)."""
-        if not self.discrete:
-            raise NotSupported("continuous noise must not be released: build the counter with discrete=True")
-        return discrete_laplace((self.draws_at(k), dimension), noise, scale=self.scale).astype(np.float64)
+        return laplace_radius(noises, failure_prob, scale=self.scale, discrete=False)
 
 
 # Allocated noise is widened by this much, so that rounding in the last place stays on the private side.

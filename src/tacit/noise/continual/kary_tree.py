@@ -12,7 +12,7 @@ arrived yet: prefix 2 in base 3 is block {1, 2, 3} minus user 3. Their *sums* ar
 lower triangular matrix of ones.
 
 Privacy under adaptive use: transcripts differ by a factor of at most exp(s ‖C e_i‖₁ / b), ‖C e_i‖₁ ≤ levels, if user i
-changes by at most s, with discrete noise and whole changes, too (Lemma C5 (linear Laplace counter)); several counters
+changes by at most s (Lemma C5 (linear Laplace counter)); several counters
 compose as pure mechanisms (Lemma C6 (several Laplace counters)).
 
 What is *not* claimed: the history before i tells something about the noise of nodes that contain i (used early, with
@@ -48,7 +48,6 @@ from tacit.errors import PrivacyBudgetExceeded, require, require_count, require_
 from tacit.kernels import kernel
 from tacit.noise.continual.counter import LaplaceNodes, Tree, pure_person_events, require_prefix
 from tacit.noise.laplace import fill_laplace
-from tacit.noise.protocol import require_whole
 
 _LARGEST_ARITY = 101
 
@@ -60,7 +59,6 @@ class KaryParams(NamedTuple):
     scale: float
     levels: int
     half: int
-    discrete: bool
 
 
 class KaryState(NamedTuple):
@@ -127,7 +125,7 @@ def kary_advance(params: KaryParams, state: KaryState, draws: Floats) -> None:
 @kernel
 def kary_step(params: KaryParams, state: KaryState, generator: np.random.Generator) -> None:
     """Count one more user with fresh Laplace noise."""
-    fill_laplace(state.draws, kary_draws_needed(params, state), params.scale, params.discrete, generator)
+    fill_laplace(state.draws, kary_draws_needed(params, state), params.scale, generator)
     kary_advance(params, state, state.draws)
 
 
@@ -150,7 +148,6 @@ class KaryTree(Tree, LaplaceNodes):
 
     arity: int
     scale: float
-    discrete: bool = False
 
     NAME: ClassVar[str] = "kary-tree"
     SUMMARY: ClassVar[str] = "k-ary tree of Laplace noises, with subtraction"
@@ -171,7 +168,6 @@ class KaryTree(Tree, LaplaceNodes):
         *,
         release_final: bool = False,
         arity: int | None = None,
-        discrete: bool = False,
     ) -> Self:
         """The tree with the least common noise for all `families` together, of the best arity unless one is given."""
         require_real("epsilon", epsilon, low=0.0, open_low=True)
@@ -181,7 +177,7 @@ class KaryTree(Tree, LaplaceNodes):
         # ε = Σ_f L · D1_f / b
         pure = kary_levels(last, base) * sum(family.l1 for family in families) / epsilon
         return least_noise(
-            lambda scale: cls(steps=steps, release_final=release_final, arity=base, scale=scale, discrete=discrete),
+            lambda scale: cls(steps=steps, release_final=release_final, arity=base, scale=scale),
             families,
             epsilon=epsilon,
             delta=delta,
@@ -196,7 +192,7 @@ class KaryTree(Tree, LaplaceNodes):
     @property
     def params(self) -> KaryParams:
         """The parameters of the kernels."""
-        return KaryParams(self.releases, float(self.scale), self.levels, (self.arity - 1) // 2, self.discrete)
+        return KaryParams(self.releases, float(self.scale), self.levels, (self.arity - 1) // 2)
 
     step = staticmethod(kary_step)
     advance = staticmethod(kary_advance)
@@ -233,7 +229,6 @@ class KaryTree(Tree, LaplaceNodes):
 
     def events(self, family: Family) -> Events:
         """What one user is exposed to: pure privacy for every differing counter, and nothing finer (see above)."""
-        require_whole(family, discrete=self.discrete)
         exact = self.levels * Fraction(family.shift) / Fraction(self.scale)
         near = float(exact)
         epsilon = near if Fraction(near) >= exact else math.nextafter(near, math.inf)

@@ -32,7 +32,6 @@ from tacit.errors import PrivacyBudgetExceeded, require_count, require_real
 from tacit.kernels import kernel
 from tacit.noise.continual.counter import LaplaceNodes, Tree, pure_person_events, require_prefix
 from tacit.noise.laplace import fill_laplace
-from tacit.noise.protocol import require_whole
 
 
 class TreeParams(NamedTuple):
@@ -42,7 +41,6 @@ class TreeParams(NamedTuple):
     scale: float
     levels: int
     padded: bool
-    discrete: bool
 
 
 class TreeState(NamedTuple):
@@ -99,7 +97,7 @@ def draws_needed(params: TreeParams, k: int) -> int:
 @kernel
 def laplace_tree_step(params: TreeParams, state: TreeState, generator: np.random.Generator) -> None:
     """Count one more user with fresh Laplace noise."""
-    fill_laplace(state.draws, draws_needed(params, int(state.time[0]) + 1), params.scale, params.discrete, generator)
+    fill_laplace(state.draws, draws_needed(params, int(state.time[0]) + 1), params.scale, generator)
     tree_advance(params, state, state.draws)
 
 
@@ -163,7 +161,7 @@ class LaplaceTree(_BinaryTree, LaplaceNodes):
     G5. Calibration: `calibrate` is private for the target it was given, and 0.1% less noise is not.
 
     `padded` adds fresh noise up to exactly ⌈log₂ K⌉ terms, so that all prefixes are identically distributed
-    ([bai2024adversarial]); that is post-processing and costs accuracy only. `discrete` is for deployment: integers.
+    ([bai2024adversarial]); that is post-processing and costs accuracy only.
 
     >>> tree = LaplaceTree.calibrate([Family(name="count", up=1, down=0, shift=1.0)], 1.0, 0.0, 20_000)
     >>> tree.levels, round(tree.scale, 6), round(tree.max_std, 1)
@@ -172,7 +170,6 @@ class LaplaceTree(_BinaryTree, LaplaceNodes):
 
     scale: float
     padded: bool = False
-    discrete: bool = False
 
     NAME: ClassVar[str] = "laplace-tree"
     SUMMARY: ClassVar[str] = "binary tree of Laplace noises"
@@ -192,7 +189,6 @@ class LaplaceTree(_BinaryTree, LaplaceNodes):
         *,
         release_final: bool = False,
         padded: bool = False,
-        discrete: bool = False,
     ) -> Self:
         """The tree with the least common noise for all `families` together."""
         require_real("epsilon", epsilon, low=0.0, open_low=True)
@@ -200,7 +196,7 @@ class LaplaceTree(_BinaryTree, LaplaceNodes):
         # ε = Σ_f L · D1_f / b
         pure = tree_levels(steps, release_final=release_final) * sum(family.l1 for family in families) / epsilon
         return least_noise(
-            lambda scale: cls(steps=steps, release_final=release_final, scale=scale, padded=padded, discrete=discrete),
+            lambda scale: cls(steps=steps, release_final=release_final, scale=scale, padded=padded),
             families,
             epsilon=epsilon,
             delta=delta,
@@ -210,14 +206,13 @@ class LaplaceTree(_BinaryTree, LaplaceNodes):
     @property
     def params(self) -> TreeParams:
         """The parameters of the kernels."""
-        return TreeParams(self.releases, float(self.scale), self.levels, self.padded, self.discrete)
+        return TreeParams(self.releases, float(self.scale), self.levels, self.padded)
 
     step = staticmethod(laplace_tree_step)
 
     def events(self, family: Family) -> Events:
         """What one user is exposed to: `levels` noisy nodes for every differing counter."""
-        require_whole(family, discrete=self.discrete)
-        event = LaplaceEvent(scale=self.scale, shift=family.shift, discrete=self.discrete)
+        event = LaplaceEvent(scale=self.scale, shift=family.shift, discrete=False)
         return ((event, self.levels * family.differing),)
 
     def person_events(self, families: Sequence[Family], reports: int) -> Events:

@@ -18,13 +18,11 @@ from tacit.accounting.claims import Trust
 from tacit.accounting.events import ApproximationEvent, Events
 from tacit.arrays import Ints
 from tacit.errors import require, require_count
-from tacit.noise.binomial import Binomial
-from tacit.noise.mirrored import Mirrored
+from tacit.noise.binomial import Binomial, Mirrored
 from tacit.protocol import Noise, Query
 from tacit.release.contract import ChargedAt
-from tacit.release.shuffle.messages import Transport
 from tacit.release.shuffle.noise import BitNoise
-from tacit.release.shuffle.roles import noise_coins, pack, permuted
+from tacit.release.shuffle.roles import Transport, noise_coins, pack, permuted
 from tacit.release.stage import NoSecret, StageRelease, require_people
 
 MIN_PEOPLE = 2

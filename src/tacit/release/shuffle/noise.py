@@ -27,9 +27,8 @@ from typing import Final, Literal, NoReturn
 from tacit.accounting.bits import gaussian_bits, least_mirrored_probability, least_probability
 from tacit.accounting.events import Events
 from tacit.accounting.families import Family
-from tacit.errors import InvalidInput, UnknownName, require, require_count, require_real
-from tacit.noise.binomial import Binomial, paper_binomial
-from tacit.noise.mirrored import Mirrored
+from tacit.errors import MAX_COUNT, InvalidInput, UnknownName, require, require_count, require_real
+from tacit.noise.binomial import Binomial, Mirrored, paper_binomial
 
 PaperVariant = Literal["2024", "2025"]
 
@@ -175,6 +174,6 @@ def _honest(users: int, honest_fraction: float) -> int:
     """⌊γn⌋: rounded to the side that adds noise."""
     gamma = require_real("honest_fraction", honest_fraction, low=0.0, high=1.0, open_low=True)
     honest = math.floor(gamma * users)
-    least = math.ceil(1.0 / gamma)
+    least = f"{math.ceil(1.0 / gamma)}" if gamma * MAX_COUNT >= 1.0 else "more than all"
     require(honest >= 1, f"a batch must have at least {least} users for an honest fraction of {gamma:g}", users)
     return honest

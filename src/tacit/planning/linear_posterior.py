@@ -1,0 +1,102 @@
+"""Reading released moments: the posterior of linear rewards, with the noise of the release as uncertainty.
+
+The model is r − 1/2 = ⟨x, θ⟩ + noise of variance at most 1/4, θ ~ N(0, I/(4d)) in every slot. The sums of batches are
+
+    Ĝ = Σ x xᵀ + E,    v̂ = Σ x (r − 1/2) + e
+
+with E and e of known variance: on the diagonal of E twice that beside it, so that the law of E does not depend on the
+basis. Eigenvalues of Ĝ below the noise are no information, so they are floored softly, and no ridge is chosen.
+
+No step looks at people: everything here is post-processing of what was released.
+"""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from tacit.arrays import Floats
+
+INFLATION: Final = 0.2
+"""Deviations of a posterior by which Thompson sampling draws: less than 1, because the floor is cautious already."""
+DRAWS: Final = 32
+"""Parameters drawn for one batch; every device takes one of them."""
+
+
+class LinearPosterior(NamedTuple):
+    """What is known of θ in every slot: a Gaussian law."""
+
+    mean: Floats
+    """[M,d]"""
+    covariance: Floats
+    """[M,d,d]"""
+
+    @property
+    def std(self) -> Floats:
+        """[M,d]: the deviation of every coordinate."""
+        return np.sqrt(np.diagonal(self.covariance, axis1=1, axis2=2))
+
+
+def soft_floor(eigenvalues: Floats, noise: Floats) -> Floats:
+    """Positive eigenvalues near those of a noisy matrix: (w + √(w² + 4f²))/2, which is about w far above the noise f.
+
+    >>> soft_floor(np.array([100.0, 0.0, -100.0]), np.array(3.0)).round(2).tolist()
+    [100.09, 3.0, 0.09]
+    """
+    # The same by the conjugate where w < 0: no digits are lost.
+    root = np.sqrt(eigenvalues * eigenvalues + 4.0 * noise * noise)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        below = np.where(root > eigenvalues, 2.0 * noise * noise / (root - eigenvalues), 0.0)
+    return np.where(eigenvalues >= 0.0, (eigenvalues + root) / 2.0, below)
+
+
+def linear_posterior(
+    gram: Floats, rewards: Floats, gram_variance: Floats, reward_variance: Floats, *, prior: float | None = None
+) -> LinearPosterior:
+    """The posterior of θ, from the sums of all batches so far and the variance of the noise in these sums.
+
+    Parameters
+    ----------
+    gram, rewards
+        [M,d,d] and [M,d]: Σ x xᵀ and Σ x (r − 1/2) of every slot, with noise.
+    gram_variance, reward_variance
+        [M]: of the noise on the diagonal of the first, and in an entry of the second; 0 without noise.
+    prior
+        The precision of an entry of θ before there are people; 4d by default.
+
+    Examples
+    --------
+    >>> found = linear_posterior(np.array([[[800.0]]]), np.array([[200.0]]), np.array([100.0]), np.array([100.0]))
+    >>> found.mean.round(3).tolist(), found.std.round(3).tolist()
+    ([[0.25]], [[0.022]])
+    """
+    d = rewards.shape[1]
+    before = 4.0 * d if prior is None else prior
+    w, U = np.linalg.eigh((gram + np.swapaxes(gram, 1, 2)) / 2.0)
+    # f = sd(E) √d / 2
+    w = soft_floor(w, np.sqrt(gram_variance * d)[:, None] / 2.0)
+    # R = w/4 + var e + var E/16: rewards, and the noise of both sums
+    R = w / 4.0 + (reward_variance + gram_variance / 16.0)[:, None]
+    # P = w²/R + 4d;  mean = U (w/(R P)) Uᵀ v;  cov = U P⁻¹ Uᵀ
+    ratio = np.divide(w, R, out=np.zeros_like(w), where=R > 0.0)
+    P = w * ratio + before
+    mean = np.einsum("mij,mj->mi", U, ratio / P * np.einsum("mji,mj->mi", U, rewards))
+    covariance = np.einsum("mij,mj,mkj->mik", U, 1.0 / P, U)
+    return LinearPosterior(mean, covariance)
+
+
+def thompson_draws(
+    posterior: LinearPosterior, rng: np.random.Generator, *, draws: int = DRAWS, inflation: float = INFLATION
+) -> Floats:
+    """[draws,M,d]: independent parameters from the posterior, its deviations times `inflation`.
+
+    >>> posterior = LinearPosterior(np.zeros((1, 2)), np.eye(2)[None])
+    >>> thompson_draws(posterior, np.random.default_rng(0), draws=3).shape
+    (3, 1, 2)
+    """
+    M, d = posterior.mean.shape
+    # Cholesky factors are unique, eigenvectors are not: other machines draw the same.
+    L = np.linalg.cholesky(posterior.covariance)
+    z = rng.standard_normal((draws, M, d))
+    return np.asarray(posterior.mean + inflation * np.einsum("mij,kmj->kmi", L, z))

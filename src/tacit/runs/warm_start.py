@@ -1,0 +1,227 @@
+"""`WarmStart`: the released sums of a log as stage 0 of a run, with budget and certificate composed.
+
+    learned.json -> counts, events of a person of the log          (`tacit learn`)
+    events of the run at ε'   such that   (log, run) together are (ε, δ)-private for a person who is in both
+
+G1  The counts are read from the payloads of the release; the events follow from its public sizes and its claim, and
+    not from what the file says its certificate was.
+G2  People of the log may come to the run. The claim is about a person with all episodes of the log that count and all
+    reports of the run; the exact accountant composes both. A person who is in one of the two pays less.
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, Final, cast
+
+from tacit.accounting.certificate import Certificate, CertifiedFamily, certify
+from tacit.accounting.claims import PrivacyClaim, PrivacyUnit
+from tacit.accounting.composition import delta_of
+from tacit.accounting.events import Events
+from tacit.documents import digest
+from tacit.errors import InvalidInput, NotSupported, require, require_count
+from tacit.protocol import TOTALS
+from tacit.release.contract import StageSize
+from tacit.release.totals_release import TotalsPlan, TotalsRelease
+from tacit.released.counts import CountShape, CountStatistics
+from tacit.runs.storage import read_json
+
+LOG_MECHANISM: Final = "batched"
+"""Of `tacit learn`: every stage has noise of its own."""
+HALVINGS: Final = 40
+"""Of the search for the epsilon of a run."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WarmStart:
+    """What was released of a log: public."""
+
+    states: tuple[str, ...]
+    actions: tuple[str, ...]
+    horizon: int
+    rewards: tuple[float, float]
+    people: int
+    reports: int
+    """Episodes of a person that count, at most."""
+    epsilon: float
+    delta: float
+    payloads: tuple[bytes, ...]
+    name: str = field(default="learned.json", compare=False)
+
+    def __repr__(self) -> str:
+        return repr(self.name)
+
+    @classmethod
+    def of(cls, given: object) -> WarmStart:
+        """From itself, the file or directory of `tacit learn`, or JSON-ready values."""
+        if isinstance(given, WarmStart):
+            return given
+        if isinstance(given, Mapping):
+            return cls.from_dict(given)
+        if not isinstance(given, str | Path):
+            raise InvalidInput(f"start must be the learned.json of a log, got a {type(given).__name__}")
+        place = Path(given) / "learned.json" if Path(given).is_dir() else Path(given)
+        content = read_json(place)
+        known = content.get("format") == "tacit-learned"
+        require(known, f"{place} must be the learned.json of tacit learn", content.get("format"))
+        require(content.get("digest") == digest(content), f"{place} must be as it was written", "another digest")
+        asked, policy = content["request"], content["policy"]
+        usual = asked.get("learner", "pessimism")
+        require(usual == "pessimism", "start must be of a log that pessimism learned from", usual)
+        reward = asked["mapping"]["reward"]
+        return cls.from_dict(
+            {
+                **{name: policy[name] for name in ("states", "actions", "horizon")},
+                **{name: asked[name] for name in ("people", "epsilon", "delta")},
+                "reports": asked["reports_per_person"],
+                "rewards": [reward["low"], reward["high"]],
+                "payloads": content["payloads"],
+            },
+            name=str(given),
+        )
+
+    @classmethod
+    def from_dict(cls, plain: Mapping[str, Any], name: str = "learned.json") -> WarmStart:
+        """The start that `to_dict` wrote."""
+        names = set(cls.__dataclass_fields__) - {"name"}
+        require(set(plain) == names, f"a warm start has the entries {', '.join(sorted(names))}", sorted(plain))
+        found = cls(
+            states=tuple(plain["states"]),
+            actions=tuple(plain["actions"]),
+            horizon=require_count("horizon", plain["horizon"]),
+            rewards=(float(plain["rewards"][0]), float(plain["rewards"][1])),
+            people=require_count("people", plain["people"]),
+            reports=require_count("reports", plain["reports"]),
+            epsilon=plain["epsilon"],
+            delta=plain["delta"],
+            payloads=tuple(base64.b64decode(text, validate=True) for text in plain["payloads"]),
+            name=name,
+        )
+        _ = found.counts  # whatever is wrong with the payloads is said here
+        return found
+
+    def to_dict(self) -> dict[str, Any]:
+        """JSON-ready values."""
+        plain = {name: getattr(self, name) for name in self.__dataclass_fields__ if name != "name"}
+        plain["payloads"] = [base64.b64encode(payload).decode() for payload in self.payloads]
+        return {key: list(value) if isinstance(value, tuple) else value for key, value in plain.items()}
+
+    @property
+    def claim(self) -> PrivacyClaim:
+        """What was promised to every person of the log."""
+        return PrivacyClaim(
+            trust="central", epsilon=self.epsilon, delta=self.delta, neighbours="replace-one", output="final-policy",
+            unit=PrivacyUnit(reports=self.reports, per_stage=1),
+        )  # fmt: skip
+
+    @property
+    def counts(self) -> CountStatistics:
+        """The totals of the log, with noise."""
+        return _read(self)[0]
+
+    @property
+    def events(self) -> Events:
+        """What a person of the log was exposed to."""
+        return _read(self)[1]
+
+    @property
+    def families(self) -> tuple[CertifiedFamily, ...]:
+        """What an episode of the log changed, for certificates."""
+        plan = _plan(self)
+        std = plan.noise_std()
+        return tuple(
+            CertifiedFamily.of(
+                replace(f, name=f"{f.name} of the log"), noise=plan.name, std=std.get(f.name, std["rewards"])
+            )
+            for f in plan.families()
+        )
+
+    def require_world(self, world: Any, claim: PrivacyClaim) -> None:
+        """Raise unless this is a log of such a world, held by the curator of the run."""
+        sizes = (tuple(world.state_names), tuple(world.action_names), int(world.horizon))
+        same = sizes == (self.states, self.actions, self.horizon)
+        require(same, "start must be of a log with the run's states, actions and horizon", "others")
+        require(self.rewards == (0.0, 1.0), "start must be of a log with rewards in [0, 1]", self.rewards)
+        if claim.trust != "central":
+            raise NotSupported(
+                "a run that starts with a log needs trust 'central': a curator held the log, and a certificate of "
+                f"trust '{claim.trust}' would not be true of it"
+            )
+
+
+def _plan(start: WarmStart) -> TotalsPlan:
+    S, A = len(start.states), len(start.actions)
+    shape = CountShape(horizon=start.horizon, num_states=S, num_actions=A, staged=True)
+    return TotalsPlan(shape=shape, claim=start.claim, releases=start.reports, mechanism=LOG_MECHANISM)
+
+
+@lru_cache(maxsize=8)
+def _read(start: WarmStart) -> tuple[CountStatistics, Events]:
+    plan = _plan(start)
+    size = StageSize(target=start.people, least=start.people, query=TOTALS)
+    channels = cast("tuple[TotalsRelease, ...]", plan.channels([size] * start.reports))
+    require(len(start.payloads) == len(channels), f"there must be {len(channels)} payloads", len(start.payloads))
+    memory, released = channels[0].begin_memory(), None
+    for channel, payload in zip(channels, start.payloads, strict=True):
+        memory, released = channel.read(memory, payload, start.people)
+    return cast("Any", released).statistics, plan.exposure(channels, start.reports)
+
+
+def composed_claim(claim: PrivacyClaim, start: WarmStart) -> PrivacyClaim:
+    """The claim of a run for a person who is in the log as well (G2)."""
+    return replace(claim, unit=replace(claim.unit, reports=claim.unit.reports + start.reports))
+
+
+def remaining_epsilon(claim: PrivacyClaim, before: Events, events_at: Callable[[float], Events]) -> float:
+    """The largest epsilon of a release that stays within the claim after what was released before, rounded down.
+
+    >>> from tacit.accounting.events import GaussianEvent
+    >>> from tacit.accounting.events.gaussian import gaussian_mu
+    >>> claim = PrivacyClaim(trust="central", epsilon=1.0, delta=1e-6, unit=PrivacyUnit(reports=1, per_stage=1),
+    ...                      neighbours="replace-one", output="other-users-actions")
+    >>> at = lambda e: ((GaussianEvent(sigma=1 / gaussian_mu(e, 1e-6), shift=1.0), 1),)
+    >>> round(remaining_epsilon(claim, at(0.6), at), 3)
+    0.764
+    """
+    low, high = 0.0, claim.epsilon
+    for _ in range(HALVINGS):
+        middle = (low + high) / 2.0
+        fits = middle > 0.0 and delta_of((*before, *events_at(middle)), claim.epsilon) <= claim.delta
+        low, high = (middle, high) if fits else (low, middle)
+        if high - low < 1e-6 * claim.epsilon:
+            break
+    if low < 0.01 * claim.epsilon:
+        raise InvalidInput(
+            f"epsilon must be larger than what the log has cost: expected more than its claim, got {claim.epsilon:g}"
+        )
+    return low
+
+
+@dataclass(frozen=True, kw_only=True)
+class AfterLog:
+    """The privatizer of a run whose people may be in a log that was released before."""
+
+    inner: Any
+    start: WarmStart
+    claim: PrivacyClaim
+    """Of log and run together."""
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return getattr(self.inner, name)
+
+    def events(self) -> Events:
+        """What a person of log and run is exposed to."""
+        return (*self.start.events, *self.inner.events())
+
+    def certificate(self) -> Certificate:
+        """What the exact accountant finds for both together."""
+        inner = self.inner.certificate()
+        return certify(
+            self.events(), (*inner.families, *self.start.families), self.claim, calibration=inner.calibration
+        )
