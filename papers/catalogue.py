@@ -202,6 +202,11 @@ EXPERIMENTS: Final[Mapping[str, Experiment]] = {
         runs=garcelon2021.every_user_runs,
         figures=(garcelon2021.EVERY_USER,),
     ),
+    "garcelon2021local/other-worlds": Experiment(
+        summary="lines of figures 1 and 2 as printed in four other random MDPs",
+        runs=garcelon2021.world_runs,
+        figures=(garcelon2021.OTHER_WORLDS,),
+    ),
     "garcelon2021local/table1": Experiment(
         reproduces="Theorem 5 and Table 1",
         summary="LDP-OBI with every mechanism on random MDPs of growing size: the powers of S, A and H",

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any, Final
 
 from papers.committed import Committed, Results, pm, row
+from papers.garcelon2021local.collusion import EPSILONS, PEOPLE
 from papers.garcelon2021local.verdicts import bounded_epsilon
 from papers.sizes import AXES
 from papers.verdict import up
+from tacit.runs.storage_paths import read_json
 
 __all__ = ["names"]
 
@@ -82,6 +85,8 @@ def names(results: Results) -> Mapping[str, Any]:
             for name, value in results("garcelon2021local/fig9").json("fig9.json")["told_apart"].items()
         },
         "levels": "\n".join(_level(level) for level in told["levels"]),
+        "collusion_at": EPSILONS,
+        "collusion": _collusion(fig1.place.parent / "collusion" / "collusion.json"),
         "local_table": "\n".join(_frontier(local)),
     }  # fmt: skip
 
@@ -129,6 +134,11 @@ def _powers(result: Committed) -> str:
         cells = [f"{result.power(line['line'], axis)} ({line['printed'][axis]:g})" for axis in AXES]
         rows.append(row(line["line"], cells[0], cells[1], cells[2]))
     return "\n".join(rows)
+
+
+def _collusion(path: Path) -> str:
+    found = {(one["people"], one["local"]): one["central"] for one in read_json(path)["points"]}
+    return "\n".join(row(f"{n:,}", *(up(found[n, local]) for local in EPSILONS)) for n in PEOPLE)
 
 
 def _level(level: Any) -> str:
