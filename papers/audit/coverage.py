@@ -96,6 +96,10 @@ RUN_OPTIONS: Final[Mapping[str, Covered]] = {
         ("learner bucb central", "learner bucb shuffle", STREAM, SUBSETS),
     ),
     "value_users": Covered("", ("trial central one arm", "trial shuffle one arm", "trial local one arm")),
+    "start": Covered(
+        "the release of the log is the one of running totals; the run has less epsilon",
+        ("privatizer central batched tight", "learner bucb central"),
+    ),
     "because": Covered("words"),
     "by_size": Covered("words"),
 }
