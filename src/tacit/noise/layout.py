@@ -182,6 +182,7 @@ class Bits(NamedTuple):
     """The factor of the de-biasing."""
 
 
+@inlined
 @lean_kernel
 def send_bits(
     bits: Bits,
@@ -196,10 +197,12 @@ def send_bits(
 ) -> None:
     """Send a one-hot vector; cell i < kept stands at message[first + i], or from `half` on `jump` further."""
     # n̂ = (bit - q) / (p - q), times the number of slots where only one is sent
-    for i in range(cells):
+    start, skip = max(0, first), max(0, jump)  # visibly not negative: no index below is checked
+    for i in range(kept):
         sent = generator.random() < (bits.keep if i == hot else bits.rise)
-        if i < kept:  # nobody reads the others
-            message[first + i + (jump if i >= half else 0)] += bits.gain * ((1.0 if sent else 0.0) - bits.rise)
+        message[start + i + (skip if i >= half else 0)] += bits.gain * ((1.0 if sent else 0.0) - bits.rise)
+    for _ in range(kept, cells):
+        generator.random()  # of what nobody reads
 
 
 @cache
@@ -217,26 +220,29 @@ def slot_sender(send: Callable[..., None]) -> Callable[..., None]:
         generator: np.random.Generator,
     ) -> None:
         places, S, h = parameters.places, parameters.S, slot // 2
-        stage = min(h, parameters.stages - 1)
+        stage = max(0, min(h, parameters.stages - 1))  # visibly not negative
         row = outcome_cell(stage, clipped_index(states[h], S), clipped_index(actions[h], parameters.A), S, parameters.A)
         if slot % 2 == 1:
             first, cells = places.first_move[stage], places.moved
             kept = places.first_move[stage + 1] - first
-            hot = true_category(places, slot, stage, row, row * S + clipped_index(states[h + 1], S), False)
+            move = move_in(places, row * S + clipped_index(states[h + 1], S))
+            hot = move - first if move >= 0 else kept
             send(parameters.transition, message, first, cells, 0, cells, kept, hot, generator)
             return
         first = places.num_moves + places.first_one[stage]
         ones = places.first_one[stage + 1] - places.first_one[stage]
         behind = places.num_ones + places.first_zero[stage] - places.first_one[stage]
         one = generator.random() < rewards[h]  # certain from 1 on, never for NaN: a clip of its own
-        hot = true_category(places, slot, stage, row, -1, one)
-        bits = parameters.outcome
+        bits, (zero, earned) = parameters.outcome, places_in(places, row)
         if parameters.complement:
             # (s,a) with reward 1, or (s,a) with reward 0: one of the two blocks holds the one
             kept = ones + places.first_zero[stage + 1] - places.first_zero[stage]
+            hot = kept if zero < 0 else ones + zero - places.first_zero[stage]
+            if one and earned >= 0:
+                hot = earned - places.first_one[stage]
             send(bits, message, first, ones, behind - ones, places.outcomes, kept, hot, generator)
         else:
-            cell = hot if one else hot - ones
+            cell = zero - places.first_zero[stage]
             send(bits, message, first, ones, 0, ones, ones, cell if one else -1, generator)
             send(bits, message, first + behind, ones, 0, ones, ones, cell, generator)
 

@@ -138,23 +138,30 @@ def publish(parameters: Any, state: CentralState) -> None:
     squares = released.squares.reshape(-1)
     c = 0
     for run in range(places.move_runs.shape[0]):
-        for cell in range(places.move_runs[run, 0], places.move_runs[run, 1]):
-            transitions[cell] = exact_transitions[cell] + noise[c]
-            c += 1
+        first, stop = places.move_runs[run, 0], places.move_runs[run, 1]
+        own, count, drawn = transitions[first:stop], exact_transitions[first:stop], noise[c : c + stop - first]
+        for i in range(own.shape[0]):
+            own[i] = count[i] + drawn[i]
+        c += stop - first
     zero = c + places.num_ones
     for run in range(places.row_runs.shape[0]):
-        earning = places.row_runs[run, 2] == 1
-        for row in range(places.row_runs[run, 0], places.row_runs[run, 1]):
+        first, stop = places.row_runs[run, 0], places.row_runs[run, 1]
+        N, count, other = visits[first:stop], exact_visits[first:stop], noise[zero : zero + stop - first]
+        for i in range(N.shape[0]):
             # (N - R)~ where something can be earned, else N~
-            visits[row] = exact_visits[row] + noise[zero]
-            if earning:
-                rewards[row] = exact_rewards[row] + noise[c]
-                squares[row] = rewards[row]
-                if parameters.complement:
-                    # Ñ = R̃ + (N - R)~
-                    visits[row] += noise[c]
-                c += 1
-            zero += 1
+            N[i] = count[i] + other[i]
+        zero += stop - first
+        if places.row_runs[run, 2] == 0:
+            continue
+        R, R2, earned = rewards[first:stop], squares[first:stop], exact_rewards[first:stop]
+        drawn = noise[c : c + stop - first]
+        for i in range(N.shape[0]):
+            R[i] = earned[i] + drawn[i]
+            R2[i] = R[i]
+            if parameters.complement:
+                # Ñ = R̃ + (N - R)~
+                N[i] += drawn[i]
+        c += stop - first
     for i in range(places.sure_row.shape[0]):
         transitions[places.sure_cell[i]] = visits[places.sure_row[i]]
     released.users[0] = exact.users[0]

@@ -208,24 +208,29 @@ def add_vector(released: CountStatistics, vector: Floats, places: SupportIndex, 
     visits, squares = released.visits.reshape(-1), released.squares.reshape(-1)
     c = 0
     for run in range(places.move_runs.shape[0]):
-        for cell in range(places.move_runs[run, 0], places.move_runs[run, 1]):
-            transitions[cell] += vector[c]
-            c += 1
+        first, stop = places.move_runs[run, 0], places.move_runs[run, 1]
+        own, added = transitions[first:stop], vector[c : c + stop - first]
+        for i in range(own.shape[0]):
+            own[i] += added[i]
+        c += stop - first
     zero, square = c + places.num_ones, c + places.num_ones + places.num_zeros
+    # Not released: rewards count as binary, their own squares.
     squared = vector.shape[0] > square
     for run in range(places.row_runs.shape[0]):
-        earning = places.row_runs[run, 2] == 1
-        for row in range(places.row_runs[run, 0], places.row_runs[run, 1]):
-            amount = vector[zero]
-            if earning:
-                reward = vector[c]
-                rewards[row] += reward
-                # Not released: rewards count as binary, their own squares.
-                squares[row] += vector[square] if squared else reward
-                # Ñ = R̃ + (N - R)~, and (N - R)~ alone where nothing can be earned
-                amount = reward + amount if complement else amount
-                c, square = c + 1, square + 1
-            visits[row] += amount
-            zero += 1
+        first, stop = places.row_runs[run, 0], places.row_runs[run, 1]
+        N, other = visits[first:stop], vector[zero : zero + stop - first]
+        zero += stop - first
+        if places.row_runs[run, 2] == 0:
+            for i in range(N.shape[0]):
+                N[i] += other[i]  # (N - R)~ alone where nothing can be earned
+            continue
+        R, R2, reward = rewards[first:stop], squares[first:stop], vector[c : c + stop - first]
+        square_of = vector[square : square + stop - first] if squared else reward
+        for i in range(N.shape[0]):
+            R[i] += reward[i]
+            R2[i] += square_of[i]
+            # Ñ = R̃ + (N - R)~
+            N[i] += reward[i] + other[i] if complement else other[i]
+        c, square = c + stop - first, square + stop - first
     for c in range(places.sure_row.shape[0]):
         transitions[places.sure_cell[c]] = visits[places.sure_row[c]]
