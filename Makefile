@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 unexport PYTHONDONTWRITEBYTECODE
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: help install install-dev demo test pytest pages browser test-slow goldens lint bench bench-peers chaos docs clean
+.PHONY: help install install-dev demo test pytest pages browser test-slow goldens lint bench bench-compare bench-peers chaos docs clean
 .DEFAULT_GOAL := help
 
 help:
@@ -16,6 +16,7 @@ help:
 	@echo "make goldens      compare every golden row; BASE=<commit>: with what that commit makes here; ROWS=part"
 	@echo "make lint         ruff and mypy --strict only"
 	@echo "make bench        speed ratios, printed and written to benchmarks/results"
+	@echo "make bench-compare BASE=<commit>: not slower than that commit, measured in alternation"
 	@echo "make chaos        faults and loads against the services, on loopback, written to chaos/results"
 	@echo "make bench-peers  the environment of the peers that 'make bench' then measures too"
 	@echo "make docs         build the documentation with warnings as errors"
@@ -68,6 +69,10 @@ lint: $(VENV)/.dev
 bench: $(VENV)/.dev
 	$(BIN)/python -m benchmarks
 
+# Against another version, in alternation: make bench-compare BASE=<commit>; fails where it is 5% slower.
+bench-compare: $(VENV)/.dev
+	$(BIN)/python -m benchmarks.compare --base $(BASE)
+
 # Real processes on loopback, killed, restored, replayed and flooded; bounded in number and time.
 chaos: $(VENV)/.dev
 	$(BIN)/python -m chaos
@@ -78,10 +83,11 @@ bench-peers: $(VENV)/.dev
 	.venv-peers/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --upgrade \
 		--target .venv-peers/rlberry-0.6.0 rlberry==0.6.0
 
-# The same without running the examples of the gallery, which the tests do; then every link within the site is followed.
+# The same without running the examples of the gallery, which the tests do; then every link is followed and queries searched.
 pages: $(VENV)/.dev
 	$(BIN)/python -m sphinx -E -a -W --keep-going -q -D plot_gallery=0 -b html docs docs/_build/pages
 	$(BIN)/python docs/links.py docs/_build/pages
+	$(BIN)/python docs/search.py docs/_build/pages
 
 docs: $(VENV)/.dev
 	$(BIN)/python -m sphinx -W --keep-going -q -b html docs docs/_build/html

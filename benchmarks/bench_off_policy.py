@@ -31,21 +31,21 @@ COMPARED = 30
 
 def run() -> list[Row]:
     """Coverage of every estimator in every world, and the width at propensities of at least 1/4."""
-    rows = []
-    for world, make in WORLDS.items():
-        for estimator, propensity in ESTIMATORS:
-            logs = make()
-            hits, ratio, width = covered(logs, logs.request(estimator, propensity), REPLICATES, compared=COMPARED)
-            name = f"{world}: {estimator}" + (", propensities estimated" if propensity == "estimated" else "")
-            told = (
-                f"intervals hold the value, the log's own value, the gain in {', '.join(f'{h:.0f}' for h in hits)} of "
-            )
-            told += (
-                f"{REPLICATES:,} logs of {logs.n:,} people; median width {width:.4f}, {ratio:.3f} of that without noise"
-            )
-            rows.append({"name": name, "ratio": min(hits) * 1000 / REPLICATES, "target": 930, "detail": told})
-            if logs.floor >= 0.25 and len(logs.r) == 1:
-                rows.append({"name": f"width, {name}", "ratio": ratio, "target": 1.1, "better": "lower", "detail": ""})
+    return [row for case in CASES for row in rows_of(*case)]
+
+
+def rows_of(world: str, estimator: str, propensity: str, trust: str) -> list[Row]:
+    """Coverage of one estimator, and its width where the propensities are at least 1/4."""
+    logs, rows = WORLDS[world](), []
+    request = logs.request(estimator, propensity, trust=trust, delta=0.0 if trust == "local" else 1e-6)
+    hits, ratio, width = covered(logs, request, REPLICATES, compared=COMPARED)
+    name = f"{world}: {estimator}" + (", propensities estimated" if propensity == "estimated" else "")
+    name += "" if trust == "central" else f", {trust}"
+    told = f"intervals hold the value, the log's own value, the gain in {', '.join(f'{h:.0f}' for h in hits)} of "
+    told += f"{REPLICATES:,} logs of {logs.n:,} people; median width {width:.4f}, {ratio:.3f} of that without noise"
+    rows.append({"name": name, "ratio": min(hits) * 1000 / REPLICATES, "target": 930, "detail": told})
+    if logs.floor >= 0.25 and len(logs.r) == 1 and trust != "local":
+        rows.append({"name": f"width, {name}", "ratio": ratio, "target": 1.1, "better": "lower", "detail": ""})
     return rows
 
 
@@ -123,6 +123,10 @@ WORLDS = {
     "three steps": lambda n=20_000: Logs(5, 3, 2, 3, 0.35, n),
 }
 ESTIMATORS = [(e, "column") for e in ("snips", "ips", "dm", "dr")] + [("snips", "estimated"), ("ips", "estimated")]
+DEVICES = ("one step, at least 1/4", "three steps")
+CASES = [(world, estimator, propensity, "central") for world in WORLDS for estimator, propensity in ESTIMATORS]
+CASES += [(w, e, "column", trust) for trust in ("shuffle", "local") for w in DEVICES for e in ("snips", "ips")]
+"""Under shuffle and local trust every device computes its own weights."""
 
 
 def read_once(request: EvaluationRequest, episodes: Episodes, noise: Any) -> Evaluation:
@@ -145,7 +149,9 @@ def covered(
 ) -> tuple[list[float], float, float]:
     """How many intervals hold the value, the log's own and the gain; the ratio of widths, and the median width."""
     hits, widths, plain = np.zeros(3), [], []
-    free = replace(request, epsilon=10.0, delta=1e-3, against_log=False)  # so little noise that it does not count
+    free = replace(
+        request, epsilon=10.0, delta=1e-3, against_log=False, trust="central"
+    )  # so little noise that it does not count
     for i in range(replicates):
         rng = np.random.default_rng([seed, i])
         episodes = logs.draw(rng)

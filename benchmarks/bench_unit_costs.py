@@ -46,15 +46,18 @@ def run() -> list[dict[str, object]]:
             bodies = [small.encode(lived, noise) for _ in range(REPORTS)]
             spent = _seconds(lambda c=small, b=bodies: c.release(c.begin_secret(), b, c.query, noise), 1)  # type: ignore[misc]
             rows.append(_row(f"count {kind}", spent / REPORTS))
+    returns = stage_channel("local", PEOPLE, learner="ldp-rts")
+    rows.append(_row("encode local return", _seconds(lambda: returns.answer(returns.query, 0, lived, noise), 200)))
     return [*rows, *_sealing(), *_tokens(), _permutation(), _taking()]
 
 
-def stage_channel(trust: str, devices: int) -> Any:
-    """The channel of the last stage of a study with so many people per stage."""
+def stage_channel(trust: str, devices: int, learner: str | None = None) -> Any:
+    """The channel of the last stage of a study with so many people per stage; of counts by default."""
     design = plan_study(
         states=("a", "b", "c", "d"),
         actions=("x", "y"),
         horizon=6,
+        learner=learner or ("ldp-psrl" if trust == "local" else "bucb"),
         trust=trust,  # type: ignore[arg-type]
         epsilon=1.0,
         delta=0.0 if trust == "local" else 1e-6,

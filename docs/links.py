@@ -28,8 +28,8 @@ def broken_links(site: Path) -> list[tuple[str, str]]:
 
 if __name__ == "__main__":
     site = Path(sys.argv[1]).resolve()
-    if not (site / "tour.html").exists():
-        sys.exit(f"{site} is not the documentation: it has no tour.html")
+    if not (site / "index.html").exists():
+        sys.exit(f"{site} is not the documentation: it has no index.html")
     found = broken_links(site)
     for page, address in found:
         sys.stdout.write(f"{page} links to {address}, which is not there\n")

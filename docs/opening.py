@@ -1,11 +1,11 @@
 """The picture that opens the README: regret of the first example, beside other trust models and learning nothing.
 
-python docs/opening.py docs/opening.png
+python docs/opening.py writes docs/opening.png, and its twin for dark pages.
 """
 
 from __future__ import annotations
 
-import sys
+from pathlib import Path
 
 import matplotlib
 
@@ -17,27 +17,34 @@ from matplotlib import pyplot as plt
 WORDS = {"environment": "riverswim", "episodes": 20_000, "seeds": 2}
 PRIVATE = {"epsilon": 1.0, "delta": 1e-6}
 RUNS = {
-    "learning nothing": ("#7a7a7a", "dotted", {"learner": "uniform"}),
+    "learning nothing": ("#808080", "dotted", {"learner": "uniform"}),
     "local trust, epsilon 1": ("#d55e00", "solid", {"trust": "local", "epsilon": 1.0, "delta": 0.0}),
-    "central trust, epsilon 1": ("#0072b2", "solid", {"trust": "central", **PRIVATE}),
+    "central trust, epsilon 1": ("#2b8fd0", "solid", {"trust": "central", **PRIVATE}),
     "shuffle trust, epsilon 1": ("#009e73", "solid", {"trust": "shuffle", **PRIVATE}),
-    "no privacy": ("#000000", "dashed", {}),
+    "no privacy": ("ink", "dashed", {}),
 }
 
 
-def main(file: str) -> None:
-    """Draw mean regret of every run."""
-    figure, axes = plt.subplots(figsize=(7.2, 3.0), layout="constrained")
-    for label, (colour, style, words) in RUNS.items():
-        found = tacit.run(**WORDS, **words)
-        mean = found.regret.mean(axis=0)
-        axes.plot(found.episodes, mean, color=colour, linestyle=style, linewidth=2, label=label)
-    axes.set(xlabel="users", ylabel="regret (simulation only)", xlim=(0, 20_000), title="RiverSwim")
-    axes.set_ylim(bottom=0)
-    axes.legend(frameon=False, loc="upper left")
-    axes.spines[["top", "right"]].set_visible(False)
-    figure.savefig(file, dpi=150, metadata={"Software": None})
+INK = {"opening.png": "#1f2328", "opening-dark.png": "#e6e8eb"}
+
+
+def main() -> None:
+    """Draw mean regret of every run, on transparent paper with the ink of each twin."""
+    found = {label: tacit.run(**WORDS, **words) for label, (_, _, words) in RUNS.items()}
+    for name, ink in INK.items():
+        plt.rcParams.update(
+            dict.fromkeys(("text.color", "axes.labelcolor", "xtick.color", "ytick.color", "axes.edgecolor"), ink)
+        )
+        figure, axes = plt.subplots(figsize=(7.2, 3.0), layout="constrained")
+        for label, (colour, style, _) in RUNS.items():
+            drawn = {"color": ink if colour == "ink" else colour, "linestyle": style, "linewidth": 2}
+            axes.plot(found[label].episodes, found[label].regret.mean(axis=0), label=label, **drawn)
+        axes.set(xlabel="users", ylabel="regret (simulation only)", xlim=(0, 20_000), title="RiverSwim")
+        axes.set_ylim(bottom=0)
+        axes.legend(frameon=False, loc="upper left")
+        axes.spines[["top", "right"]].set_visible(False)
+        figure.savefig(Path(__file__).with_name(name), dpi=150, transparent=True, metadata={"Software": None})
 
 
 if __name__ == "__main__":
-    main(sys.argv[1])
+    main()

@@ -127,9 +127,27 @@ def remembering(results: Path, *, turn: int | None = None, kept: bool = True) ->
 
 
 def sources() -> str:
-    """The hash of every file that the answers follow from."""
-    text = "\n".join(path.read_text(encoding="utf-8") for path in source_files())
-    return hashlib.sha256(text.encode()).hexdigest()
+    """The hash of every statement that the answers follow from; docstrings, comments and places do not count."""
+    trees = [ast.parse(path.read_text(encoding="utf-8")) for path in source_files()]
+    statements = {ast.dump(node) for tree in trees for node in _undocumented(tree).body}
+    return hashlib.sha256("\n".join(sorted(statements)).encode()).hexdigest()
+
+
+def _is_import(node: ast.stmt) -> bool:
+    return isinstance(node, ast.Import | ast.ImportFrom)
+
+
+def _undocumented(tree: ast.Module) -> ast.Module:
+    """The same code without docstrings, texts beside attributes, and imports."""
+    for node in ast.walk(tree):
+        if isinstance(body := getattr(node, "body", None), list):
+            kept = [n for n in body if not (_is_import(n) or (isinstance(n, ast.Expr) and _is_text(n.value)))]
+            node.body = kept or [ast.Pass()]  # type: ignore[attr-defined]
+    return tree
+
+
+def _is_text(node: ast.expr) -> bool:
+    return isinstance(node, ast.Constant) and isinstance(node.value, str)
 
 
 def source_files() -> tuple[Path, ...]:

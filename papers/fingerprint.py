@@ -10,10 +10,10 @@ the version of tacit is not part of it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any, Final
 
 from papers.revisions import (
+    ANSWERS,
     MECHANISMS,
     PRIVATIZERS,
     RULES,
@@ -23,11 +23,7 @@ from papers.revisions import (
     world_revision,
 )
 from tacit.environments.live import LiveWorld
-from tacit.protocol import Privatizer, Query, Totals
-from tacit.released.batches import BatchQuery
-from tacit.released.gradients import DoseQuery, SoftmaxQuery
-from tacit.released.losses import LossQuery
-from tacit.released.returns import ReturnQuery
+from tacit.protocol import Privatizer
 from tacit.runs.assemble import Assembled
 from tacit.runs.config import parse_learner
 
@@ -35,15 +31,6 @@ __all__ = ["BEFORE", "fingerprint_of", "privatizer_words"]
 
 BEFORE: Final = "before fingerprints"
 """What results say that were made before there were any: nobody knows."""
-
-ANSWERS: Final[Mapping[type[Query], str]] = {
-    Totals: "totals",
-    BatchQuery: "batches",
-    LossQuery: "losses",
-    SoftmaxQuery: "gradients",
-    DoseQuery: "gradients",
-    ReturnQuery: "returns",
-}
 
 NOT_TUNED: Final = ("z", "effective_support")
 """Settings that stand elsewhere in the fingerprint, or that say something about the world."""

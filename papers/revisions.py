@@ -8,40 +8,28 @@ The book begins with version 0.4.0; what changed before is told by the changelog
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Final
 
+from tacit.learners.table import LEARNERS as LEARNER_ROWS
+from tacit.noise.table import MECHANISMS as NOISES
+from tacit.protocol import Query, Totals
+from tacit.release.table import PRIVATIZERS as FACTORIES
+from tacit.released.batches import BatchQuery
+from tacit.released.gradients import DoseQuery, SoftmaxQuery
+from tacit.released.losses import LossQuery
+from tacit.released.moments import MomentQuery
+from tacit.released.returns import ReturnQuery
+
 __all__ = [
-    "LEARNERS", "MECHANISMS", "PRIVATIZERS", "RULES", "SUPPORTED", "WITH_MECHANISM", "WORLDS",
+    "ANSWERS", "LEARNERS", "MECHANISMS", "PRIVATIZERS", "RULES", "SUPPORTED", "WITH_MECHANISM", "WORLDS",
     "learner_revision", "revision_of", "world_revision",
 ]  # fmt: skip
 
 Changes = tuple[str, ...]
 
-LEARNERS: Final[Mapping[str, Changes]] = {
-    "ucbvi": (),
-    "ldp-obi": (),
-    "dp-ucbvi": (),
-    "private-ucb-vi": (),
-    "private-ucb-po": (),
-    "pucb": (),
-    "ldp-psrl": (),
-    "ldp-rts": (),
-    "psrl": (),
-    "sdp-pe": (),
-    "sdp-pe-plus": (),
-    "bucb": (),
-    "dp-pg": (),
-    "dp-npg": (),
-    "dp-trpo": (),
-    "dp-ppo": (),
-    "uc-o-reps": (),
-    "uob-lbps": (),
-    "o-reps": (),
-    "uob-reps": (),
-    "uniform": (),
-    "optimal": (),
-}
+LEARNERS: Final[dict[str, Changes]] = dict.fromkeys(LEARNER_ROWS, ())
+"""Every registered learner; a change of its numbers is entered as `LEARNERS["name"] = ("version: what and why",)`."""
 
 SAMPLED: Final = "0.5.0: counts of users who send one slot are weighed; they were taken for noisier ones"
 WITH_MECHANISM: Final[Mapping[tuple[str, str], Changes]] = {
@@ -58,46 +46,31 @@ WITH_OPTION: Final[Mapping[str, Changes]] = {
 }
 """Changes of a learner with an option (or constants), whatever the mechanism; its other goldens stay."""
 
-MECHANISMS: Final[Mapping[str, Changes]] = {
-    "factorization": (),
-    "kary-tree": (),
-    "laplace-tree": (),
-    "batched": (),
-    "batched-factorization": (),
-    "binomial": (),
-    "mirrored-binomial": (),
-    "subset": (),
-    "oue": (),
-    "laplace": (),
-    "gaussian": (),
-    "rr": (),
-    "bounded": (),
-}
+MECHANISMS: Final[dict[str, Changes]] = dict.fromkeys(NOISES, ())
 
-PRIVATIZERS: Final[Mapping[str, Changes]] = {
-    "totals, none": (),
-    "totals, central, tight": (),
-    "totals, central, paper": ("0.4.0: the trees of counts are no longer padded, as printed",),
-    "totals, shuffle, tight": (),
-    "totals, shuffle, paper": (),
-    "totals, local, tight": (),
-    "totals, local, paper": (),
-    "batches, none": (),
-    "batches, central, tight": (),
-    "batches, central, paper": (),
-    "batches, shuffle, tight": (),
-    "batches, shuffle, paper": (),
-    "losses, none": (),
-    "losses, central, tight": (),
-    "losses, central, paper": ("0.4.0: the trees of counts are no longer padded, as printed",),
-    "losses, local, tight": (),
-    "losses, local, paper": (),
-    "gradients, none": (),
-    "gradients, central, tight": (),
-    "gradients, central, paper": (),
-    "returns, none": (),
-    "returns, local, tight": (),
-    "returns, local, paper": (),
+ANSWERS: Final[Mapping[type[Query], str]] = {
+    Totals: "totals",
+    BatchQuery: "batches",
+    LossQuery: "losses",
+    SoftmaxQuery: "gradients",
+    DoseQuery: "gradients",
+    ReturnQuery: "returns",
+    MomentQuery: "moments",
+}
+"""What a privatizer answers, in a word."""
+
+
+def _privatizers() -> Iterator[str]:
+    """The name of every kind of privatizer: what it answers, the trust model and the calibration."""
+    for asked, trust in FACTORIES:
+        calibrations = ("",) if trust == "none" else (", tight", ", paper")
+        yield from (f"{ANSWERS[asked]}, {trust}{calibration}" for calibration in calibrations)
+
+
+TREES: Final = "0.4.0: the trees of counts are no longer padded, as printed"
+PRIVATIZERS: Final[dict[str, Changes]] = dict.fromkeys(_privatizers(), ()) | {
+    "totals, central, paper": (TREES,),
+    "losses, central, paper": (TREES,),
 }
 
 DEALT: Final = "0.6.0: simulated people are dealt their places in small worlds too"

@@ -1,4 +1,4 @@
-"""The examples of the gallery: each runs from an empty directory, asserts what it shows and draws a picture."""
+"""Tutorials and examples: each runs from an empty directory, asserts what it shows and draws a picture."""
 
 from __future__ import annotations
 
@@ -9,11 +9,13 @@ from pathlib import Path
 import matplotlib as mpl
 import matplotlib.pyplot as plt
 import pytest
+from docs.style import DARK, INK, LIGHT, PALETTE, apply, contrast
 
 # Ray leaves files and sockets of its own to the garbage collector.
 pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning")
 
-EXAMPLES = sorted((Path(__file__).parents[1] / "docs" / "examples").glob("plot_*.py"))
+DOCS = Path(__file__).parents[1] / "docs"
+TUTORIALS, EXAMPLES = (sorted((DOCS / place).glob("plot_*.py")) for place in ("lessons", "examples"))
 
 
 def waits(path: Path):
@@ -24,24 +26,37 @@ def waits(path: Path):
     return pytest.param(path, marks=pytest.mark.slow if "sweep" in path.stem else (), id=path.stem)
 
 
-@pytest.mark.parametrize("path", [waits(path) for path in EXAMPLES])
+@pytest.mark.parametrize("path", [waits(path) for path in (*TUTORIALS, *EXAMPLES)])
 def test_an_example_runs_and_ends_with_a_picture(path, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
-    mpl.use("Agg")
+    apply()
     plt.close("all")
     try:
         runpy.run_path(str(path), run_name="__main__")
         assert plt.get_fignums(), "no picture"
     finally:
         plt.close("all")
+        mpl.rcdefaults()
+        mpl.use("Agg")
     assert list(tmp_path.iterdir()) == [], "an example leaves nothing behind"
     ray = sys.modules.get("ray")
     assert ray is None or not ray.is_initialized(), "nor a cluster"
     capsys.readouterr()
 
 
-def test_there_are_eight_examples_or_more():
-    assert len(EXAMPLES) >= 8
+def test_there_are_enough_and_they_use_the_colors_of_the_style():
+    assert len(TUTORIALS) >= 4
+    assert len(EXAMPLES) >= 12
+    assert [
+        path.name for path in (*TUTORIALS, *EXAMPLES) if "tab:" in path.read_text() or "figsize" in path.read_text()
+    ] == []
+
+
+def test_the_colors_of_figures_are_legible_on_light_and_dark_pages():
+    """Graphics need a contrast of 3 (WCAG 1.4.11)."""
+    assert {
+        color: min(contrast(color, page) for page in (LIGHT, DARK)) >= 3 for color in (*PALETTE, INK)
+    } == dict.fromkeys((*PALETTE, INK), True)
 
 
 def test_one_of_them_is_a_sweep_on_a_cluster():

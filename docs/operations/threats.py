@@ -1,4 +1,4 @@
-"""The threat model as a page: `python docs/operations/threats.py` writes threats.md from the table of knowledge.
+"""The threat model as a page: `python -m docs.operations.threats` writes threats.md from the table of knowledge.
 
 What parties see, which coalitions break a claim and what is left come from `tacit.accounting.knowledge`. The threats
 below name the test that tries each of them. A test compares the page with what this file makes.
@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
+
+from docs.tables import FOLDER, csv_text
 
 from tacit.accounting.knowledge import KINDS, PARTIES, SEES, SURFACES, breaches, remaining
 from tacit.accounting.wording import shown_up
@@ -40,52 +42,49 @@ COALITIONS: Final[Sequence[tuple[tuple[str, ...], int]]] = (
 )
 """Coalitions of the example, and how many devices they have."""
 
-INTRODUCTION: Final = """# Threat model
+INTRODUCTION: Final = """# Threat model: parties, coalitions and attacks
 
-<!-- Written by docs/operations/threats.py from tacit.accounting.knowledge: change those, and run it. -->
+<!-- Written by `python -m docs.operations.threats` from tacit.accounting.knowledge: change those, and run it. -->
 
-What each party sees, what parties learn together, which threats are answered how, and where each answer ends.
-This page is generated from the table that certificates take their line about collusion from.
-`chaos/row_knowledge.py` runs two histories that differ in one report through real processes, records everything
-that each party can read, and compares it with the table: what is the same in every run of one history, and
-different in the other, would be a leak, and so would be any spelling of what the person reported in any byte of a
-party that may not read it. Every coalition opens what its keys open, files of messages too, and guesses their order;
-the grade of every cell is measured from what was recorded.
+The threat model lists what each party of a study sees, which coalitions break the privacy claim, and how each attack is
+answered. This page and the line about collusion on every certificate are generated from the same table.
+`chaos/row_knowledge.py` tests the table: it runs two histories that differ in one report through real processes,
+records everything that each party can read, and searches it for differences and for the report.
 
-## Who is who
+## Parties and trust assumptions
 
-Devices protect their owners and may lie. The shuffler follows the protocol under central and shuffle trust; under
-local trust no party has to. The learner is curious. The issuer knows names and must not make up people. The operator
-reads logs, metrics, status and the dashboard; the owner of a party's machine is that party. The network and all
-backups are hostile. What is protected is what one person reported. *That* a person took part is known to the issuer,
-and to the shuffler by address.
+| party | assumption |
+|---|---|
+| device | protects its owner, may lie |
+| shuffler (curator under central trust) | follows the protocol; under local trust it may deviate |
+| learner | curious |
+| issuer | knows names; does not make up people |
+| operator | reads logs, metrics, status and the dashboard |
+| network, backups | hostile |
+
+The protected value is what one person reported. The issuer knows *that* a person took part, and so does the shuffler,
+by address.
 """
 
-NOT_EXISTING: Final = """Seals exist under shuffle trust only. Under central and local trust a report travels in the
-envelope that is sealed to the shuffler, and `sealed = true` is refused. Services of shuffle trust always seal, and
-`sealed = false` is refused; *plain* is a study of files, whose collector reads every report, as does the
-carrier of a file. It has no listeners, so there is nothing for a network, an operator, an issuer or a mixer to see."""
+NOT_EXISTING: Final = """*plain* is a study of files, *sealed* are services under shuffle trust, *mixed* adds a mixer.
+Under central and local trust a report travels in an envelope that is encrypted to the shuffler. A study of files has
+no listeners."""
 
-LIMITS: Final = """Not compared, and not claimed to be equal: how long requests take, memory and CPU of processes, and
-how often parties poll. Metrics hold durations in histograms. The network is assumed to see all bytes on the way;
-credentials and bearer secrets are protected by TLS or a private network only.
+EVERYTHING: Final = """Times, sizes, keys, addresses, logs, metrics and databases are in {download}`the full table
+<../tables/knowledge.csv>`."""
 
-Recorded are files, tables, logs, metrics, status, pages of the dashboard and everything on the way, and PostgreSQL's
-server log and write-ahead log. Not recorded: memory, swap and core dumps; statements that PostgreSQL logs if it is told
-to; logs of proxies; what browsers keep; a second stage. The issuer and the operator are measured where they run: the
-issuer under shuffle trust with services, the operator with services. What is derived from a release is searched for
-the report, but compared between histories only by trials of the release itself; a difference between histories that is
-neither steady nor a whole word, nor eight steady bytes, nor a spelling of the report, is not found."""
+LIMITS: Final = """Not compared, and not claimed to be equal: the duration of requests, memory and CPU of processes,
+and polling intervals. Not recorded: memory, swap and core dumps, logs of proxies, what browsers keep, and a second
+stage. Credentials and bearer secrets need TLS or a private network."""
 
-TOGETHER: Final = """The smallest coalitions that are left with less than the claim. Under shuffle trust a coalition
-that makes up all reports of a stage but one leaves that person with the noise of one device, and everybody sees
-policies, which follow from the sums. The shuffler can do that always: it can put messages of its own in the place of
-people's, under the tokens that they came with, since no message is bound to a token; a mixer does not notice. So a
-mixer protects against shuffler and learner that compare what they have seen of an honest stage, not against a shuffler
-that deviates. The issuer can make up people, and where everybody may report (`people = "open"`) anybody can."""
+TOGETHER: Final = """Under shuffle trust a coalition that makes up all reports of a stage but one leaves that person
+with the noise of one device. The shuffler can always do so, because no message is bound to a token: it can replace
+messages of people by its own, and a mixer does not notice. A mixer protects against a shuffler and a learner that
+compare what they have seen of an honest stage. The issuer can make up people; with `people = "open"` any party
+can."""
 
-REMAINS: Final = """The epsilon of one report that remains, for 1,000 people at epsilon 1 (delta 1e-6; local: 0), with
-tokens, against coalitions that lie. `inf`: nothing is protected. A mixer exists under *mixed* only."""
+REMAINS: Final = """Epsilon that remains for one report of 1,000 people at epsilon 1 (delta 1e-6; local: 0), with
+tokens, against coalitions that lie. `inf` means no protection."""
 
 THREATS: Final[Mapping[str, tuple[tuple[str, str, str, str], ...]]] = {
     "Curiosity": (
@@ -115,7 +114,7 @@ THREATS: Final[Mapping[str, tuple[tuple[str, str, str, str], ...]]] = {
         ),
         (
             "issuer with one key per person",
-            "one document for everybody; a key that was seen stays",
+            "one document for all devices; a key that was seen stays",
             "tests/service/test_service_tokens.py::test_a_key_that_was_seen_stays",
             "devices that never compare notes, at their first look",
         ),
@@ -132,13 +131,13 @@ THREATS: Final[Mapping[str, tuple[tuple[str, str, str, str], ...]]] = {
             "your proxy's own logs",
         ),
         (
-            "whoever reads the disk later",
+            "a reader of the disk, later",
             "bodies are erased with their stage, pages overwritten",
             "tests/study/test_study_collector.py::test_a_void_stage_leaves_no_bodies_in_any_file",
             "disks that keep old blocks; PostgreSQL's own logs",
         ),
         (
-            "parties that read together what each of them may",
+            "parties that share what each of them reads",
             "every coalition opens what the table says, and nothing else",
             "tests/service/test_chaos_knowledge.py::test_every_coalition_opens_what_the_table_says",
             "the coalitions listed above: choose different operators, a mixer, or local trust",
@@ -189,7 +188,7 @@ THREATS: Final[Mapping[str, tuple[tuple[str, str, str, str], ...]]] = {
             "made-up people around one person",
             "tokens: at most g per person of the issuer's list; noise of the curator under central trust",
             "tests/service/test_chaos_knowledge.py::test_made_up_people_leave_the_report_of_one",
-            'an issuer that makes up people; anybody where `people = "open"`',
+            'an issuer that makes up people; any party where `people = "open"`',
         ),
         (
             "anything else that differs between two histories",
@@ -401,20 +400,20 @@ DEVIATIONS: Final[Mapping[str, tuple[str, ...]]] = {
     ),
     "shuffler": (
         "no message is bound to its token, so a shuffler can replace people's messages by its own",
-        "the order of a batch is the shuffler's word, unless a mixer permutes again",
+        "the order of a batch is trusted, unless a mixer permutes again",
         "reports that a shuffler drops are missed only below least",
         "a device cannot see whether its report counts; it sends no other",
         "without tokens, a shuffler that counts what it calls late gets a report too many of a person",
-        "under central trust the noise is the curator's word",
+        "under central trust the curator's noise is trusted",
         "a database that is restored with its head file draws again for a learner that shows the older head",
     ),
     "mixer": (
-        "a mixer can replace messages by its own, since everybody can seal to the learner; it reads none",
-        "the mixer's order is its word; without it, the shuffler's order still stands between people and learner",
+        "a mixer can replace messages by its own, since any party can encrypt to the learner; it reads none",
+        "the mixer's order is trusted; without it, the shuffler's order still stands between people and learner",
     ),
     "issuer": (
         "issuer and shuffler can hand a key of their own to devices that see the issuer's keys for the first time",
-        "an issuer can make up people; its list is its word",
+        "an issuer can make up people; its list is trusted",
         "an issuer that is restored from a backup signs again for people that it has forgotten",
         "an issuer can keep a person out; nothing of that person is sent to the shuffler",
     ),
@@ -428,40 +427,41 @@ def table(names: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     return "\n".join([lines[0], "|" + "---|" * len(names), *lines[1:]])
 
 
-def sights() -> str:
+def sights() -> list[tuple[str, ...]]:
     """What each party sees, surface by surface."""
-    rows, unseen = [], []
+    rows = []
     for party in PARTIES:
-        nothing = []
         for surface in SURFACES:
             cell = SEES[party][surface]
-            words: dict[str, list[str]] = {}
             for kind, text in (dict.fromkeys(("all",), cell) if isinstance(cell, str) else cell).items():
-                words.setdefault(text, []).append(kind)
-            for text, kinds in words.items():
                 grade, _, what = text.partition(": ")
-                if grade != "none":
-                    served = set(KINDS) - set(kinds) == {"plain"}
-                    rows.append((party, surface, "all but plain" if served else ", ".join(kinds), grade, what))
-            if list(words) == ["none: -"]:
-                nothing.append(surface)
-        if nothing:
-            unseen.append(f"{party}: {', '.join(nothing)}")
-    return (
-        table(("party", "surface", "kind", "grade", "what"), rows) + "\n\nNothing is seen by " + "; ".join(unseen) + "."
-    )
+                rows.append((party, surface, kind, grade, what))
+    return rows
+
+
+def messages() -> str:
+    """What each party sees of messages, by kind of study."""
+    rows: dict[tuple[str, str], list[str]] = {}
+    for party, surface, kind, grade, what in sights():
+        if surface == "messages" and grade != "none":
+            rows.setdefault((party, what), []).append(kind)
+    return table(("party", "messages that it reads", "in"), ((p, what, ", ".join(k)) for (p, what), k in rows.items()))
 
 
 def smallest() -> str:
     """The smallest coalitions that break a claim."""
-    rows = []
-    for kind, (trust, sealing) in KINDS.items():
+    rows: dict[tuple[str, ...], list[str]] = {}
+    for kind in KINDS:
         for people in ("issuer", "known", "open"):
             found = [
                 "; ".join(" + ".join(one) for one in breaches(kind, people=people, active=active)) for active in (0, 1)
             ]
-            rows.append((kind, f"{trust}, {sealing}", people, *(one or "none" for one in found)))
-    return table(("kind", "trust, sealing", "people", "by reading", "by lying, too"), rows)
+            found = [one.replace("; ".join(PARTIES), "any party") or "none" for one in found]
+            rows.setdefault((kind, *found), []).append(people)
+    return table(
+        ("kind", "`people`", "by reading", "by lying, too"),
+        ((kind, ", ".join(people), *found) for (kind, *found), people in rows.items()),
+    )
 
 
 def left() -> str:
@@ -487,24 +487,37 @@ def page() -> str:
     """The whole page."""
     parts = [
         INTRODUCTION,
-        "## What each party sees\n",
-        f"{sights()}\n",
-        f"{NOT_EXISTING}\n\n{LIMITS}\n",
-        "## What parties learn together\n",
+        "## Messages that each party sees\n",
+        f"{messages()}\n\n{NOT_EXISTING}\n",
+        f"{EVERYTHING}\n",
+        f"{LIMITS}\n",
+        "## Coalitions that break the claim\n",
         f"{TOGETHER}\n",
         f"{smallest()}\n",
         f"{REMAINS}\n",
         f"{left()}\n",
     ]
     for title, rows in THREATS.items():
-        shown = [(what, answer, f"`{test}`" if test != "-" else "-", end) for what, answer, test, end in rows]
-        parts += [f"## {title}\n", f"{table(('threat', 'answer', 'tried by', 'where it ends'), shown)}\n"]
+        shown = [(what, answer, end) for what, answer, _, end in rows]
+        parts += [f"## Attacks: {title.lower()}\n", f"{table(('attack', 'answer', 'limit'), shown)}\n"]
     limits = "\n".join(f"- {party}: {limit}" for party, found in DEVIATIONS.items() for limit in found)
-    tried = "`tests/service/test_service_deviations.py` makes each party deviate one step at a time. Every deviation is"
-    tried += "\ndetected, or harmless by an argument that is tested, or one of these limits, which are tested to exist:"
-    parts += ["## Deviations that nobody detects\n", f"{tried}\n\n{limits}\n"]
+    tried = "The test of each row is in {download}`a CSV file <../tables/threats.csv>`."
+    tried += " Tests also make each party deviate one step at a time\n(`tests/service/test_service_deviations.py`);"
+    tried += " every deviation is detected, or harmless, or one of these limits:"
+    parts += ["## Undetected deviations of a party\n", f"{tried}\n\n{limits}\n"]
     return "\n".join(parts)
+
+
+def tables() -> dict[str, str]:
+    """The full tables, by the names of their CSV files."""
+    tried = [(title, *row) for title, rows in THREATS.items() for row in rows]
+    return {
+        "knowledge.csv": csv_text(("party", "surface", "kind", "grade", "what"), sights()),
+        "threats.csv": csv_text(("section", "attack", "answer", "test", "limit"), tried),
+    }
 
 
 if __name__ == "__main__":
     PAGE.write_text(page(), encoding="utf-8")
+    for file, text in tables().items():
+        (FOLDER / file).write_text(text, encoding="utf-8")

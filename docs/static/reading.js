@@ -8,6 +8,27 @@ function reachable() {
   }
 }
 
+const COLUMNS = 6;
+
+function carded() {
+  // A table of many columns that does not fit becomes cards: one per row, with the heads of the columns as labels.
+  for (const box of document.querySelectorAll("article .table-wrapper")) {
+    const table = box.querySelector("table");
+    const heads = [...table.querySelectorAll("thead th")].map((head) => head.textContent.trim());
+    table.classList.remove("cards");
+    if (heads.length < COLUMNS || box.scrollWidth <= box.clientWidth) continue;
+    table.classList.add("cards");
+    table.setAttribute("role", "table");
+    for (const row of table.rows) {
+      row.setAttribute("role", "row");
+      for (const cell of row.cells) {
+        cell.setAttribute("role", cell.tagName === "TH" ? "columnheader" : "cell");
+        cell.dataset.label = heads[cell.cellIndex];
+      }
+    }
+  }
+}
+
 addEventListener("DOMContentLoaded", () => {
   for (const caption of document.querySelectorAll("[role=heading]:not([aria-level])")) {
     caption.setAttribute("aria-level", "2");
@@ -18,6 +39,10 @@ addEventListener("DOMContentLoaded", () => {
     const link = card.querySelector("a");
     if (title && link) link.setAttribute("aria-label", title.textContent.trim());
   }
+  carded();
   reachable();
 });
-addEventListener("resize", reachable);
+addEventListener("resize", () => {
+  carded();
+  reachable();
+});

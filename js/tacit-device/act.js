@@ -8,14 +8,16 @@ import { entries, greatest } from "./fields.js";
 import { below } from "./exact.js";
 import { isObject, real } from "./json.js";
 import { secureBytes, uniform } from "./randomness.js";
+import { best, encodeRow, linearFrom } from "./rows.js";
 
 const ELSEWHERE = ["layered", "gaussian"];
 const SLACK = 1e-9;
 const MOST_TICKETS = 2n ** 32n;
 
-/** A policy as probabilities[step][state][action], if it is a table that fits these sizes. */
-export function policyFrom(plain, [H, S, A]) {
+/** A policy as probabilities[step][state][action], if it is a table that fits these sizes; or linear, over rows. */
+export function policyFrom(plain, [H, S, A], rows = null) {
   const kind = isObject(plain) ? plain.kind : undefined;
+  if (kind === "linear" && rows !== null) return linearFrom(plain, A, rows.dimension);
   if (ELSEWHERE.includes(kind)) {
     throw new NotSupported(`a device in the browser follows tables of actions, not a ${kind} policy`);
   }
@@ -84,10 +86,15 @@ export function actionOf(row, lot) {
   return last;
 }
 
-/** The name of the action to take at a step (from 0) in a state, by name or number. */
+/** The name of the action to take at a step (from 0) in a state, by name or number; over features, for a row. */
 export function act(bundle, policy, step, state, bytes = secureBytes) {
   const reached = Number.isInteger(step) && step >= 0 && step < bundle.horizon;
   require(reached, `step must be a whole number below ${bundle.horizon}`, "another");
+  if (bundle.rows !== null) {
+    const x = encodeRow(bundle.rows, state);
+    if (policy.linear !== true) return bundle.actions[actionOf(policy[0][0], uniform(bytes))];
+    return bundle.actions[policy.uniform ? below(bundle.actions.length, bytes) : best(policy, x)];
+  }
   const s = typeof state === "string" ? bundle.states.indexOf(state) : state;
   const known = Number.isInteger(s) && s >= 0 && s < bundle.states.length;
   require(known, "state must be one of the study's states, or its number", "another");

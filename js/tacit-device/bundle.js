@@ -18,6 +18,7 @@ import { featuresFrom } from "./declared.js";
 import { InvalidInput, require } from "./errors.js";
 import { atMost, count, entries, finite, sumOf } from "./fields.js";
 import { isObject, isWhole, parseCanonical } from "./json.js";
+import { rowsFrom } from "./rows.js";
 import { digest, examine } from "./signature.js";
 
 const FORMAT = "tacit-stage";
@@ -28,9 +29,9 @@ const NAMES = [
   ...["stage", "slot", "question", "questions", "query", "channel", "target", "least", "policies", "fallback"],
   ...["kill", "head", "previous"],
 ];
-const OPTIONAL = ["sees", "keys", "signature"];
+const OPTIONAL = ["sees", "features", "keys", "signature"];
 const SEALED = [["learner"], ["learner", "mixer"]];
-const QUERIES = { totals: ["kind", "every"], batch: ["kind", "layer", "failure_prob"] };
+const QUERIES = { totals: ["kind", "every"], batch: ["kind", "layer", "failure_prob"], moments: ["kind", "lots"] };
 const HEAD = /^(0|[1-9]\d{0,15}):([0-9a-f]{64})$/;
 const LAST_STAGE = 2 ** 32 - 1;
 
@@ -68,10 +69,13 @@ function read(content) {
   require(rewards[0] < rewards[1], "rewards must have two bounds, the lower one first", "others");
   require(typeof content.kill === "boolean", "kill must be true or false", "something else");
   const sees = Object.hasOwn(content, "sees") ? featuresFrom(content.sees, content.states) : null;
+  const rows = Object.hasOwn(content, "features") ? rowsFrom(content.features) : null;
+  const single = horizon === 1 && content.states.length === 1 && sees === null;
+  require(rows === null || single, "a bundle over rows of features must have one state and one step", "others");
   const sizes = [horizon, (sees?.names ?? content.states).length, content.actions.length];
-  const asked = askedOf(content, sizes, questions);
+  const asked = askedOf(content, sizes, questions, rows);
   if (Object.hasOwn(content, "keys")) requireKeys(content.keys, asked.channel);
-  const { arms, weights } = armsOf(content.policies, sizes);
+  const { arms, weights } = armsOf(content.policies, sizes, rows);
   const head = HEAD.exec(content.head);
   if (head === null) throw new InvalidInput("a head must be NUMBER:DIGEST with 64 hexadecimal digits");
   for (const name of ["study", "previous"]) {
@@ -79,14 +83,14 @@ function read(content) {
   }
   const { study, name, states, actions, kill, previous } = content;
   return {
-    ...{ study, name, states, actions, sees, horizon, rewards, stage, question, questions, kill, previous },
+    ...{ study, name, states, actions, sees, rows, horizon, rewards, stage, question, questions, kill, previous },
     ...asked,
-    ...{ arms, weights, fallback: policyFrom(content.fallback, sizes), head: headFrom(content.head) },
+    ...{ arms, weights, fallback: policyFrom(content.fallback, sizes, rows), head: headFrom(content.head) },
   };
 }
 
 /** Claim, query and channel, which belong together. */
-function askedOf(content, [horizon, states, actions], questions) {
+function askedOf(content, [horizon, states, actions], questions, rows) {
   const asks = content.query !== null;
   for (const name of ["channel", "slot", "target", "least"]) {
     require((content[name] !== null) === asks, `a bundle must have a ${name} where it has a query`, "otherwise");
@@ -106,8 +110,10 @@ function askedOf(content, [horizon, states, actions], questions) {
     channel.query.kind === kind;
   require(same, "sizes and questions of a bundle must be those of its channel", "others");
   require(sameClaim(channel.claim, claim), "the claim of a bundle must be that of its channel", "another");
+  require(kind !== "moments" || content.query.lots === channel.query.lots, "lots must be those of the channel", "others");
   const { shape } = channel;
-  const fits = shape.horizon === horizon && shape.states === states && shape.actions === actions;
+  const over = rows === null ? shape.horizon === horizon && shape.states === states : shape.features === rows.dimension;
+  const fits = over && shape.actions === actions;
   require(fits, "the shape of a channel must be that of its bundle", "another");
   return { claim, channel };
 }
@@ -119,7 +125,7 @@ function requireKeys(keys, channel) {
   require(known, "keys must be those of learner, or learner and mixer, under shuffle trust", "others");
 }
 
-function armsOf(plain, sizes) {
+function armsOf(plain, sizes, rows) {
   require(Array.isArray(plain) && plain.length > 0, "a bundle must have policies", "none");
   const weights = plain.map((arm) => {
     const pair = Array.isArray(arm) && arm.length === 2 && Array.isArray(arm[1]) && arm[1].length === 2;
@@ -132,7 +138,7 @@ function armsOf(plain, sizes) {
   const common = ticketsOf(weights);
   const sum = weights.reduce((all, [numerator, denominator]) => all + (numerator * common) / denominator, 0n);
   require(sum === common, "the weights of a bundle's policies must add up to 1", "others");
-  return { weights, arms: plain.map(([policy]) => policyFrom(policy, sizes)) };
+  return { weights, arms: plain.map(([policy]) => policyFrom(policy, sizes, rows)) };
 }
 
 /** A place in the collector's ledger. */

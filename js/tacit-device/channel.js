@@ -4,20 +4,26 @@
 //   shuffle                          labels of ones, data and noise mixed; noise bits of one bias, or mirrored ones
 //   local                            subset selection ("subset") and unary encoding ("oue") of one slot
 //   central-totals, central-batch    the trajectory itself, for a curator
+//   central-vectors, shuffle-vectors, local-vectors     moments of a row of features (moments.js)
 
 import { claimFrom } from "./claim.js";
 import { supportFrom, supportedSlots, supportedSpec } from "./declared.js";
 import { NotSupported, require } from "./errors.js";
 import { atMost, count, doubleFraction, entries, fraction } from "./fields.js";
 import { isObject, isWhole } from "./json.js";
+import { directionsFrom, momentsFrom, offsetsOf } from "./moments.js";
 
 const COMMON = ["kind", "claim", "shape", "target", "least"];
 const SIZES = ["horizon", "num_states", "num_actions"];
+const VECTOR = ["kind", "claim", "statistic", "target", "least"];
 const ENTRIES = {
   shuffle: [...COMMON, "query", "honest", "messages", "bits_per_user", "probability", "block", "overflow"],
   local: [...COMMON, "query", "encoding", "mechanism", "outcome", "transition"],
   "central-totals": [...COMMON, "releases", "levels", "unit", "exponent", "variance"],
   "central-batch": [...COMMON, "query", "levels", "unit", "variance"],
+  "central-vectors": [...VECTOR, "variance"],
+  "shuffle-vectors": [...VECTOR, "honest", "messages", "shift", "bits_per_user", "probability", "block", "overflow"],
+  "local-vectors": [...VECTOR, "directions", "chosen", "epsilon"],
 };
 const ELSEWHERE = ["central-gradient", "central-losses", "local-returns"];
 const MECHANISMS = ["subset", "oue"];
@@ -35,11 +41,12 @@ export function channelFrom(plain) {
   const mirrored = kind === "shuffle" && Object.hasOwn(plain, "mirrored");
   entries(`a channel '${kind}'`, plain, mirrored ? [...ENTRIES[kind], "mirrored"] : ENTRIES[kind]);
   require(!mirrored || plain.mirrored === true, "mirrored must be true, or left out", "another");
-  const trust = kind.startsWith("central") ? "central" : kind;
+  const trust = kind.split("-")[0];
   const claim = claimFrom(plain.claim);
   require(claim.trust === trust, `the claim of this channel must have trust '${trust}'`, claim.trust);
   const [target, least] = [count("target", plain.target), count("least", plain.least)];
   require(least <= target, `least must be at most the target ${target}`, least);
+  if (kind.endsWith("-vectors")) return vectors({ kind, trust, claim, target, least, questions: 1 }, plain);
   const shape = shapeFrom(plain.shape);
   const common = { kind, trust, claim, shape, target, least, questions: 1 };
   if (kind === "shuffle") return shuffled({ ...common, mirrored, query: countQuery(plain.query) }, plain);
@@ -68,19 +75,44 @@ function countQuery(plain) {
   return { kind: "batch", layer: plain.layer === null ? null : count("layer", plain.layer, 0) };
 }
 
+function vectors(common, plain) {
+  const statistic = momentsFrom(plain.statistic, common.trust);
+  const shape = { features: statistic.features, actions: statistic.actions };
+  const told = { ...common, statistic, shape, query: { kind: "moments", lots: statistic.lots } };
+  require(told.claim.perStage === 1, "a person must report at most once per stage", told.claim.perStage);
+  if (told.trust === "local") {
+    const found = directionsFrom(plain);
+    // A message costs its epsilon, whatever the row: here the device sees for itself that the noise keeps the claim.
+    require(atMost(found.epsilon, told.claim.epsilon), "the noise of a stage must keep the claim", "less noise");
+    return Object.freeze({ ...told, ...found });
+  }
+  if (told.trust === "central") {
+    const whole = isWhole(plain.variance) && plain.variance > 0;
+    require(whole, "variance must be a whole number above 0", "another");
+    return Object.freeze(told);
+  }
+  const { offsets, slots } = offsetsOf(statistic, plain.shift);
+  const spec = Object.freeze({ counters: statistic.size, slots });
+  return Object.freeze({ ...told, ...labelled({ ...told, mirrored: false }, plain, spec), offsets, shift: plain.shift });
+}
+
 function shuffled(common, plain) {
+  const { query, shape } = common;
+  require(query.kind === "totals" || shape.staged, "single batches must keep the steps apart", "pooled");
+  return Object.freeze({ ...common, ...labelled(common, plain, specOf(shape, query.layer)) });
+}
+
+/** What all labels of ones have: noise bits, and room for them. */
+function labelled(common, plain, spec) {
   require(plain.messages === "ones", "messages of this channel must be 'ones'", "others");
   require(common.least >= 2, "a shuffled stage must have at least 2 people", common.least);
   const honest = count("honest", plain.honest);
   require(honest <= common.least, `honest must be at most the ${common.least} needed`, honest);
-  const { query, shape } = common;
-  require(query.kind === "totals" || shape.staged, "single batches must keep the steps apart", "pooled");
   const probability = doubleFraction("probability", plain.probability);
   const overflow = doubleFraction("overflow", plain.overflow);
   require(probability[0] > 0n && probability[0] < probability[1], "probability must be in (0, 1)", "another");
   require(overflow[0] >= 0n && 2n * overflow[0] <= overflow[1], "overflow must be in [0, 0.5]", "another");
   const bitsPerUser = count("bits_per_user", plain.bits_per_user);
-  const spec = specOf(shape, query.layer);
   // Mirrored: as many bits of probability 1 - q beside those of probability q.
   const noiseBits = spec.counters * bitsPerUser * (common.mirrored ? 2 : 1);
   require(noiseBits <= MOST_NOISE_BITS, `a device must draw at most ${MOST_NOISE_BITS} noise bits`, noiseBits);
@@ -88,7 +120,7 @@ function shuffled(common, plain) {
   require(block <= noiseBits, `a block must hold at most all ${noiseBits} noise bits`, block);
   require(overflow[0] > 0n || block === noiseBits, "a block that never overflows must hold all noise bits", block);
   const width = spec.counters < 2 ** 16 ? 2 : 4;
-  return Object.freeze({ ...common, honest, probability, overflow, bitsPerUser, block, spec, noiseBits, width });
+  return { honest, probability, overflow, bitsPerUser, block, spec, noiseBits, width };
 }
 
 /** Which counters there are: for each family its layers, its cells and where its labels begin. */

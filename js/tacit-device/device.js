@@ -194,7 +194,9 @@ export class Device {
       if (state.report !== null || state.answer !== "") return null;
       requireUnspent(bundle, state.left, this);
       const left = [...othersOf(bundle, state.left), { slot: bundle.content.slot, epsilon: channel.epsilon ?? null }];
-      const body = encode(channel, trajectory);
+      // A lot was drawn before there was a row.
+      const drawn = trajectory !== null && channel.query.lots === true;
+      const body = encode(channel, drawn ? { ...trajectory, lot: state.arm } : trajectory);
       const sealed = channel.trust === "shuffle" ? await sealBody(channel, body, { study, stage, ...named }) : body;
       const made = report(study, stage, sealed);
       return { ...state, left, report: made, envelope: await sealEnvelope(made, this.badge, { study, shuffler }) };

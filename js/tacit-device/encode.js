@@ -7,12 +7,20 @@ import { concat } from "./bytes.js";
 import { seenOf } from "./declared.js";
 import { InvalidInput, NotSupported, require } from "./errors.js";
 import { LogisticCoin, below, bernoulli, bernoulliEach, coins, fairBits, permutation } from "./exact.js";
+import { encodeCurator, encodeDirection, onesOf } from "./moments.js";
 import { secureBytes } from "./randomness.js";
+import { encodeRow } from "./rows.js";
 
 const COVER = 0xff;
 
 /** One report's body. */
 export function encode(channel, trajectory, bytes = secureBytes) {
+  if (channel.kind === "central-vectors") return encodeCurator(channel, trajectory, bytes);
+  if (channel.kind === "local-vectors") return encodeDirection(channel, trajectory, bytes);
+  if (channel.kind === "shuffle-vectors") {
+    const often = onesOf(channel, trajectory, bytes);
+    return mixed(channel, often.flatMap((times, label) => new Array(times).fill(label)), bytes);
+  }
   if (trajectory !== null) requireLengths(channel.shape, trajectory);
   switch (channel.kind) {
     case "shuffle":
@@ -42,16 +50,23 @@ export function trajectoryFrom(bundle, given) {
   const fits = actions.length === H && rewards.length === H && [H, H + 1].includes(states.length);
   require(fits, `a trajectory must have ${H} steps, and one state more or as many`, "another length");
   const [low, high] = bundle.rewards;
+  if (bundle.rows !== null) {
+    const [reward] = scaledRewards(rewards, low, high);
+    return { x: encodeRow(bundle.rows, states[0]), action: numberOf(actions[0], bundle.actions), reward, lot: -1 };
+  }
   return {
     states: states.map((one) => seenOf(bundle, numberOf(one, bundle.states))),
     actions: actions.map((one) => numberOf(one, bundle.actions)),
-    rewards: rewards.map((one) => {
-      const missing = one === null || one === undefined;
-      require(missing || typeof one === "number", "rewards must be numbers", "something else");
-      return missing ? 0 : clippedReward((one - low) / (high - low));
-    }),
+    rewards: scaledRewards(rewards, low, high),
   };
 }
+
+const scaledRewards = (rewards, low, high) =>
+  rewards.map((one) => {
+    const missing = one === null || one === undefined;
+    require(missing || typeof one === "number", "rewards must be numbers", "something else");
+    return missing ? 0 : clippedReward((one - low) / (high - low));
+  });
 
 function numberOf(given, names) {
   if (typeof given === "number" && Number.isInteger(given)) return clip(given, names.length);
@@ -73,8 +88,12 @@ function requireLengths({ horizon: H }, { states, actions, rewards }) {
 // Shuffle: labels of data and noise, sorted, dummies last
 
 function encodeShuffle(channel, trajectory, bytes) {
-  const { spec, bitsPerUser, block, noiseBits, probability, mirrored } = channel;
-  const ones = trajectory === null ? [] : labels(channel, trajectory, bytes);
+  return mixed(channel, trajectory === null ? [] : labels(channel, trajectory, bytes), bytes);
+}
+
+/** Labels of data among those of noise, and dummies. */
+function mixed(channel, ones, bytes) {
+  const { spec, bitsPerUser, block, noiseBits, probability, mirrored = false } = channel;
   const fair = probability[0] === 1n && probability[1] === 2n;
   const rare = mirrored ? noiseBits / 2 : noiseBits;
   const draw = () => (fair ? fairBits(rare, bytes) : bernoulli(rare, probability, bytes));
@@ -186,7 +205,7 @@ function encodeCentral({ shape, levels }, trajectory, bytes) {
 
 /** Raise unless a body has a length that this channel can have. */
 export function bodyMessages(channel, body) {
-  if (channel.kind !== "shuffle") throw new InvalidInput("only labels of shuffled stages are single messages");
+  if (channel.trust !== "shuffle") throw new InvalidInput("only labels of shuffled stages are single messages");
   const found = body.length / channel.width;
   const extra = (found - channel.spec.slots) / channel.block;
   const fits = Number.isInteger(extra) && extra >= 1 && extra <= Math.ceil(channel.noiseBits / channel.block);

@@ -101,7 +101,9 @@ RUN_OPTIONS: Final[Mapping[str, Covered]] = {
 
 GRADIENTS: Final = "learner dp-pg central"
 LEARNER_OPTIONS: Final[Mapping[str, Covered]] = {
-    **dict.fromkeys(("replan", "bonus", "alpha", "failure_prob", "rows", "prior", "sampling"), Covered(AFTER)),
+    **dict.fromkeys(
+        ("replan", "bonus", "alpha", "failure_prob", "schedule", "rows", "prior", "sampling"), Covered(AFTER)
+    ),
     **dict.fromkeys(("C", "C1", "growth", "first", "forget", "share_across_steps", "start"), Covered(AFTER)),
     **dict.fromkeys(("step", "barrier", "damping", "kl", "hidden", "features", "eta", "cb", "ce"), Covered(AFTER)),
     "time_homogeneous": Covered(

@@ -1,6 +1,6 @@
 """A saved audit as a page of the documentation.
 
-    python -m papers.audit.pages results/audit > docs/audit.md
+    python -m papers.audit.pages results/audit > docs/audit.md      and the CSV files in docs/tables
 
 A test renders the committed run again and compares.
 """
@@ -12,27 +12,30 @@ import sys
 from collections.abc import Sequence
 from typing import Final
 
+from docs.tables import FOLDER, csv_text
+
 from mutants.mutations import MUTATIONS, ORIGINALS, total_false_alarm
 from papers.audit.coverage import LEARNER_OPTIONS, RUN_OPTIONS, SAME
 from papers.audit.picture import words_of
 from papers.audit.record import AuditRecord, finding_table, load_audit, mutation_table
 from papers.audit.suite import all_rows
+from tacit.accounting.certificate import shown_up
 from tacit.audit.attack import Kind, shown_down
 
-__all__ = ["missing", "render_page"]
+__all__ = ["missing", "render_page", "tables"]
 
 COMMAND: Final = "python -m papers.audit.pages results/audit > docs/audit.md"
 
 
 def render_page(record: AuditRecord) -> str:
-    """The page, as Markdown."""
-    refuted = [f for f in record.findings if f.verdict != "holds"]
-    listed = "\n".join(
-        f"- **{f.name}** ({f.trust}, {f.calibration}): claimed {f.claimed:g}, certified {f.certified:.4g}, "
-        f"attacked {shown_down(f.attacked)}: {f.verdict}"
-        for f in refuted
-    )
+    """The page, as Markdown: one figure, the refuted rows, everything else as CSV."""
+    refuted = [
+        (f.name, f.trust, f.calibration, f"{f.claimed:g}", shown_up(f.certified), shown_down(f.attacked))
+        for f in record.findings
+        if f.verdict != "holds"
+    ]
     flagged = [name for name, caught in record.originals.items() if caught.by]
+    head = ("refuted", "trust", "calibration", "claimed ε", "certified ε", "attacked ε")
     return _PAGE.format(
         version=_versions(record),
         staleness=_currency(record),
@@ -43,24 +46,32 @@ def render_page(record: AuditRecord) -> str:
         false_alarm=f"{_mistaken(record):g}",
         claims=_claims(record),
         rows=len(record.findings),
-        refuted=listed or "Nothing was refuted.",
-        coverage=_table(("what", "attacked by", "why"), _covered()),
-        mechanisms=_part(record, "mechanism"),
-        privatizers=_part(record, "privatizer"),
-        messages=_part(record, "messages"),
-        learners=_part(record, "learner"),
+        refuted=_table(head, refuted) if refuted else "Nothing was refuted.",
         bugs=len(record.mutations),
-        mutations=_table(*mutation_table(record)),
-        originals=", ".join(record.originals),
+        caught=sum(bool(bug.by) for bug in record.mutations.values()),
+        originals=len(record.originals),
         flagged=f"flagged: {', '.join(flagged)}" if flagged else "none of them was flagged",
         mistaken=f"{total_false_alarm(record.originals):.3g}",
     )
 
 
+def tables(record: AuditRecord) -> dict[str, str]:
+    """Raw tables by the names of their CSV files: every attacked row, every mutant, what each row stands for."""
+    kinds: tuple[Kind, ...] = ("mechanism", "privatizer", "messages", "learner")
+    parts = {kind: finding_table(record, kind) for kind in kinds}
+    heads = [head for head, _ in parts.values()]
+    rows = [(kind, *row) for kind, (_, found) in parts.items() for row in found]
+    return {
+        "audit.csv": csv_text(("kind", *heads[0]), rows),
+        "audit-mutants.csv": csv_text(*mutation_table(record)),
+        "audit-coverage.csv": csv_text(("what", "attacked by", "why"), _covered()),
+    }
+
+
 def _versions(record: AuditRecord) -> str:
-    """Who made the audit; the tables say which entry, where several did."""
+    """Who made the audit; the CSV files say which entry, where several did."""
     *others, last = record.versions
-    return f"{', '.join(others)} and {last}; the tables say by which" if others else last
+    return f"{', '.join(others)} and {last}; the CSV files say by which" if others else last
 
 
 def _currency(record: AuditRecord) -> str:
@@ -99,10 +110,6 @@ def _claims(record: AuditRecord) -> str:
     return f"epsilon {asked.epsilon:g}, delta {asked.delta:g} where it cannot be 0"
 
 
-def _part(record: AuditRecord, kind: Kind) -> str:
-    return _table(*finding_table(record, kind))
-
-
 def _covered() -> list[tuple[str, ...]]:
     """What has no row of its own name, and what attacks it."""
     same = [(f"{learner} ({trust})", row, "an equal privatizer") for (learner, trust), row in SAME.items()]
@@ -121,105 +128,69 @@ def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 
 _PAGE: Final = """\
-# Audit: every guarantee, attacked
+# Audit: empirical privacy attacks on every guarantee
 
-A claim that nobody attacked is a hope. This page is generated, not written, from the run in `results/audit` by tacit
-{version}:
-
-    {command}
-    {page}
-
-and compared with that run by a test. {staleness}
-Claims: {claims}. {trials} trials of
-every mechanism, a public share of them elsewhere; the {rows} rows together are wrong with probability at most
-{false_alarm}. Certified epsilons are upper bounds (rounded up), attacked ones lower bounds (rounded down).
+The privacy audit attacks every mechanism, privatizer, message and learner, and compares the epsilon that an attack
+proves with
+the claimed and the certified one. Results are those of `results/audit`, by tacit {version}. {staleness}
 
 ```{{figure}} ../results/audit/audit.png
 :alt: {words}
 :width: 100%
 
-Every row of this page, and every planted bug (`python -m papers.audit.picture results/audit`).
+Attacked epsilon as a share of the claim, one point per row, and the detectors that catch each mutant.
 ```
-
-## What was refuted
 
 {refuted}
 
-The rows above are printed guarantees that the accountant does not certify either (see [guarantees](guarantees.md)), and
-the integer messages of the shuffle protocol as printed. Nothing that tacit offers by default is among them.
+The refuted rows are published calibrations, whose certificates the accountant refuses, too (see
+[guarantees](guarantees.md)),
+and the integer messages of the shuffle protocol as printed. No default of tacit is among them.
+{caught} of {bugs} mutants (seeded privacy bugs) are detected; of {originals} correct originals, {flagged}
+(false-alarm probability at most {mistaken}).
 
-## How to read the tables
+Download the raw tables as CSV: {{download}}`attacked rows <tables/audit.csv>`, {{download}}`mutants
+<tables/audit-mutants.csv>`,
+{{download}}`coverage of learners and options <tables/audit-coverage.csv>`.
 
-- **claimed** is the promise, **certified** what the exact accountant finds at the same delta, **attacked** the largest
-  epsilon that an attack proves with the stated confidence. A right certificate has attacked ≤ certified.
-- **by events alone** needs no assumption: an event is counted in both worlds, with Clopper-Pearson bounds on both
-  frequencies. At delta = 1e-6 it cannot see what happens once in a million trials.
-- The rest of **attacked** comes through the certified trade-off curve: the errors of the best test bound how large the
-  noise can be, and the accountant says what that noise gives. It assumes the family of the noise (Gaussian, Laplace,
-  bits, ...), not its size. For Gaussian noise this is the conversion through Gaussian differential privacy. If the
-  errors are too small for the certified curve itself, the certificate is refuted without any assumption.
-- **exact ε by enumeration** needs no trials: it sums over both output distributions, where they are discrete.
-- Thresholds are chosen on a fifth of the trials and counted on the rest. The replaced user is the worst one: always in
-  the rarest state with the last action, or always in the first state with the first, and the largest reward.
-- **inf** means that no amount of the stated noise explains what was seen.
+## Method: lower bounds on epsilon
 
-## Who is attacked where
+- Claims: {claims}. {trials} trials of every mechanism, a public share of them elsewhere; the {rows} rows together are
+  wrong with probability at most
+{false_alarm}.
+- *Attacked* epsilon is the largest that an attack proves, rounded down; *certified* is the accountant's, rounded up.
+  A correct
+  certificate has attacked ≤ certified.
+- *By events* counts an event under two neighboring inputs, with Clopper-Pearson bounds. It needs no assumption, and
+  cannot see
+  events rarer than one in a million.
+- The other attacks bound the size of the noise through the certified trade-off curve. They assume the family of the
+  noise
+  (Gaussian, Laplace, bits), not its size.
+- *Exact by enumeration* sums two discrete output distributions. *inf* means that no amount of the stated noise
+  explains the
+  observations.
+- Thresholds are chosen on a fifth of the trials and evaluated on the rest. The replaced user is the worst case: the
+  rarest state
+  or the first state, and the largest reward.
+- A learner or an option without a row of its own releases what another row attacks; tests compare the privatizers
+  field by field.
 
-Every learner under every trust model has rows of its own, or releases what another row attacks; every option of a run
-or of a learner that changes a release has rows, too. Tests compare: the privatizers are equal, field by field.
+## Limits of empirical audits
 
-{coverage}
+An attack is a lower bound; an attack that finds nothing proves nothing. The audit attacks the samplers of
+simulations. The exact
+samplers of deployments are measured and have tests of their own. Timing, traffic outside the protocol and a dishonest
+shuffler or
+curator are outside every claim of this page; see the [threat model](operations/threats.md).
 
-
-## Mechanisms
-
-Two counters differ, one up, one down; for continual counters the first of eight users is replaced.
-
-{mechanisms}
-
-## Privatizers
-
-The adversary sees what its column says: every released number that depends on users. Of losses these are the counts of
-transitions and visits beside the losses, of a batch of gradients the mean reward beside every gradient. Numbers that
-must not depend on users (variances, how many users there are) are not attacked but compared, by the rule `fields` of
-the conformance suite. `paper` is the noise as printed. Trials release sums of arms; whoever was in a run and is in its
-trial is attacked in both, against the certificate of both together, which claims the sum.
-
-{privatizers}
-
-## Shuffled messages
-
-All messages in their order, their sizes, and how many each user sent. A batch of ten users, one layer; the claim is
-three times epsilon, so that few noise bits suffice.
-
-{messages}
-
-## Whole learners
-
-White-box adversaries see what the trust model lets out; black-box adversaries see the policies of later users only, and
-at these sizes next to nothing in them.
-
-{learners}
-
-## Planted bugs
-
-{bugs} bugs, each planted in something that is otherwise right, and who catches it: the accountant (the certificate
-against the claim), the conformance suite (by the rules that fire) or the audit.
-
-{mutations}
-
-The honest originals ({originals}) went through the same three watchmen: {flagged}. At the false-alarm rates of the
-watchmen, any of them is flagged by mistake with probability at most {mistaken}. Those called secure draw their noise
-from the operating system: it is measured and cannot be replayed, so only the conformance suite looks at it.
-
-## What an audit cannot say
-
-An attack that finds nothing proves nothing: the attacked epsilon is a lower bound, the certificate an upper one, and
-the truth lies between. Attacked are the samplers of simulations; the exact samplers of a deployment are measured (the
-originals called secure) and have tests of their own. Timing, traffic outside the protocol and a dishonest shuffler or
-curator are outside every claim on this page.
+    {command}
+    {page}
 """
 
 
 if __name__ == "__main__":
-    sys.stdout.write(render_page(load_audit(sys.argv[1] if len(sys.argv) > 1 else "results/audit")))
+    audit = load_audit(sys.argv[1] if len(sys.argv) > 1 else "results/audit")
+    for file, text in tables(audit).items():
+        (FOLDER / file).write_text(text, encoding="utf-8")
+    sys.stdout.write(render_page(audit))

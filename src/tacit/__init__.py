@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from tacit.runs.files import compare
     from tacit.runs.result import Result
     from tacit.runs.runner import run
+    from tacit.runs.study_plan import plan
     from tacit.runs.trial import trial
     from tacit.runs.trial_size import trial_size
     from tacit.service.device import RemoteDevice
@@ -77,6 +78,7 @@ __all__ = [
     "load",
     "load_bundle",
     "make_environment",
+    "plan",
     "read_episodes",
     "run",
     "simulate",
@@ -115,6 +117,7 @@ _HOMES = {
     "load": ("tacit.runs.comparison", "load"),
     "load_bundle": ("tacit.runs.bundle", "load_bundle"),
     "make_environment": ("tacit.environments.registry", "make_environment"),
+    "plan": ("tacit.runs.study_plan", "plan"),
     "read_episodes": ("tacit.study.episodes", "read_episodes"),
     "run": ("tacit.runs.runner", "run"),
     "simulate": ("tacit.simulation.simulate", "simulate"),

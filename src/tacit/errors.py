@@ -76,6 +76,8 @@ MAX_EPSILON: Final = 1e4
 class TacitError(Exception):
     """Base of every error that tacit raises on purpose.
 
+    Examples
+    --------
     >>> try:
     ...     require(2 < 1, "a lower bound must be below the upper one", (2, 1))
     ... except TacitError as error:
@@ -283,6 +285,18 @@ def require_real(
             + (f"; {hint}" if hint else "")
         )
     return number
+
+
+def number_from(text: str) -> float | str:
+    """The number that a text of an option means; the text itself where it means none, for the check that follows.
+
+    >>> number_from("0.5"), number_from("half")
+    (0.5, 'half')
+    """
+    try:
+        return float(text)
+    except ValueError:
+        return text
 
 
 def require_epsilon(value: object) -> float:

@@ -25,6 +25,7 @@ from typing import Any, Final, Generic, TypeVar
 
 from tacit._version import __version__
 from tacit.errors import MAX_WORKERS, InvalidInput, NotSupported, UnknownName, install_hint, require, require_count
+from tacit.system import cores
 
 ENGINES: Final = ("local", "ray")
 """By the names that options give them."""
@@ -53,7 +54,7 @@ class TaskFailed(Exception, Generic[Item]):
 
 def default_workers(tasks: int) -> int:
     """As many as this process may use cores, but no more than there are tasks."""
-    return max(1, min(len(os.sched_getaffinity(0)), tasks))
+    return max(1, min(cores(), tasks))
 
 
 def check_engine(engine: str, *, address: str | None = None) -> None:

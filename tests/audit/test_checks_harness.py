@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -14,6 +15,7 @@ from mutants.device import local
 from mutants.planted import SHAPE, claim_of
 from mutants.release import RELEASES, gradients, losses
 from mutants.shuffle import SHUFFLERS
+from papers.audit.release_rows import planned_moments
 from tacit.audit.conformance import PROBES, NonConformant, check_privatizer, probe_of
 from tacit.audit.count_probe import ordinary_users
 from tacit.audit.harness import worst_pair
@@ -27,7 +29,9 @@ from tacit.release.gradient import GradientPrivatizer
 from tacit.release.losses import make_adversarial
 from tacit.release.none import Unprotected
 from tacit.release.returns import OneBitReturns
+from tacit.release.staged import Staged
 from tacit.release.table import PRIVATIZERS
+from tacit.release.values import PrivateValues
 from tacit.released.batches import BatchQuery, PlannedBatch
 from tacit.released.losses import LayeredShape
 
@@ -37,7 +41,17 @@ def returns() -> OneBitReturns:
     return OneBitReturns(shape=SHAPE, claim=claim_of("local", 1.0, 0.0), mechanism=RandomizedResponse(epsilon=1.0))
 
 
-CONFORMING = {**RELEASES, "one-bit returns": returns}
+def values() -> PrivateValues:
+    """What one policy would have earned on the people of a log."""
+    return PrivateValues(claim=claim_of("central", 1.0, 1e-6), kind="weights", shares=(1.0,), people=3)
+
+
+def moments(trust: str) -> Staged:
+    """Moments of features of one batch."""
+    return planned_moments(trust, 1.0, 0.0 if trust == "local" else 1e-6, shared=False, lots=False, users=12)
+
+
+CONFORMING = {**RELEASES, "one-bit returns": returns, "values of a log": values}
 GENERAL = {"fields", "shift", "measured", "exposed", "tails", "coins", "length", "lattice"}
 
 
@@ -57,11 +71,18 @@ def test_every_kind_of_release_conforms(name):
     assert ("batch size" in report.passed) == hasattr(privatizer, "users_per_batch")
 
 
-def test_there_is_a_probe_for_every_query_that_anybody_answers():
+@pytest.mark.statistical
+@pytest.mark.parametrize("trust", ["central", "shuffle", "local"])
+def test_moments_conform_under_every_trust_model(trust):
+    """False alarms as above."""
+    report = check_privatizer(moments(trust), replicates=100)
+    assert {"claim", "certificate", "families", "state", "silence", *GENERAL} <= set(report.passed)
+
+
+def test_there_is_a_probe_for_every_query_that_is_answered():
     assert {asked for asked, _ in PRIVATIZERS} <= set(PROBES)
-    assert {make().answers for make in (*CONFORMING.values(), *CURATORS.values(), *SHUFFLERS.values(), local)} == set(
-        PROBES
-    )
+    made = (*CONFORMING.values(), *CURATORS.values(), *SHUFFLERS.values(), local, partial(moments, "central"))
+    assert {make().answers for make in made} == set(PROBES)
 
 
 # ------------------------------------------------------------------------------------------------- products

@@ -12,6 +12,7 @@ import pytest
 from tacit.audit.conformance import NonConformant
 from tacit.audit.learner_rules import LEARNER_RULES, check_learner
 from tacit.errors import UnknownName
+from tacit.learners.linucb_published import PUBLISHED
 from tacit.learners.table import LEARNERS
 from tacit.policies import DeterministicPolicy
 from tacit.protocol import TOTALS, copy_state
@@ -38,6 +39,8 @@ def parts_of(learner: str, **changes: Any) -> tuple[Any, int]:
         asked |= {"environment": world, "batch": 8}
     elif row.asks is MomentQuery:
         asked |= {"environment": "linear-bandit:features=3,actions=2", "episodes": 400}
+        if learner in PUBLISHED:
+            asked |= {"trust": PUBLISHED[learner], "calibration": "paper", "epsilon": 1.0, "delta": 1e-6}
     elif row.asks in (BatchQuery, ReturnQuery):
         asked |= {"episodes": 400}
     config = RunConfig(learner=learner, seeds=(0,), **asked | changes)

@@ -10,7 +10,7 @@ from PIL import Image
 from mutants.loop import LOOPS
 from mutants.mutations import MUTATIONS, ORIGINALS, TOTAL_FALSE_ALARM, examine
 from mutants.release import RELEASES
-from papers.audit.pages import missing, render_page
+from papers.audit.pages import missing, render_page, tables
 from papers.audit.picture import REFUTED, WATCHMEN, audit_digest, draw_audit
 from papers.audit.record import load_audit
 from papers.audit.suite import AS_PRINTED, alarming, all_rows
@@ -157,6 +157,9 @@ def test_the_committed_run_caught_every_bug_and_flagged_nothing():
 
 def test_the_page_is_made_of_the_committed_run():
     assert (ROOT / "docs" / "audit.md").read_text(encoding="utf-8") == render_page(COMMITTED)
+    files = {path.name: path.read_text("utf-8") for path in (ROOT / "docs" / "tables").glob("audit*.csv")}
+    assert files == tables(COMMITTED)
+    assert files["audit.csv"].count("\n") == len(COMMITTED.findings) + 1
 
 
 def test_the_figure_is_drawn_from_the_committed_run_and_shows_every_row():

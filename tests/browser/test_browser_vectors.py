@@ -17,6 +17,7 @@ from tacit.service.encryption.hpke import SecretKey
 
 VECTORS = Path(__file__).parents[1] / "vectors"
 PACKAGE = Path(__file__).parents[2] / "js" / "tacit-device"
+ROWS = ("rows", "moment_bodies")
 FILES = ("device.json", "sealing.json")
 
 
@@ -39,8 +40,9 @@ def check(found):
     assert found["failed"] == []
     device, sealing = (vectors(name) for name in FILES)
     samplers = ("coins", "logistic", "each", "fair", "below", "orders", "enclosures")
-    for kind in (*samplers, "spellings", "bodies", "trajectories", "signatures", "bundles", "keys", "named"):
+    for kind in (*samplers, "spellings", "bodies", "trajectories", "signatures", "bundles", "keys", "named", *ROWS):
         assert found["checked"][kind] == len(device[kind]) > 0
+    assert found["checked"]["row_bundle"] == 3 * len(device["row_bundle"]["people"]) + 2
     assert found["checked"]["sealing"] > 2 * len(sealing["messages"])
     key = SecretKey(bytes.fromhex(sealing["keys"]["shuffler"]["secret"]))
     assert len(found["sealed"]) == len(sealing["envelopes"])

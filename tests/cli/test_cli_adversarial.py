@@ -136,7 +136,7 @@ FULL, BANDIT = ["--adversary", "iid", "--learner", "uc-o-reps"], ["--adversary",
             "only full-information tables",
         ),
         ([*FULL, "--public-losses"], "trust 'none'"),
-        ([*FULL, "--epsilon", "1"], "epsilon makes no sense with trust 'none'"),
+        ([*FULL, "--epsilon", "1"], "epsilon requires a trust model other than 'none'"),
         ([*FULL, "--trust", "central"], "needs an epsilon"),
         ([*FULL, "--trust", "shuffle", "--epsilon", "1", "--delta", "1e-6"], "central or local, not shuffle"),
         (

@@ -146,7 +146,7 @@ def test_a_private_run_carries_claim_and_certificate_as_json(capsys):
         (["--first-seed", "-1"], "first seed must be a whole number of at least 0"),
         (["--workers", "0"], "workers must be a whole number of at least 1"),
         (["--z", "nan", "--learner", "ucbvi", "--constants", "practical"], "z must be a finite number"),
-        (["--epsilon", "1"], "epsilon makes no sense with trust 'none'"),
+        (["--epsilon", "1"], "epsilon requires a trust model other than 'none'"),
         (["--trust", "central"], "needs an epsilon"),
         (["--trust", "central", "--epsilon", "nan"], "epsilon must be a finite number"),
         (["--trust", "central", "--epsilon", "-1"], "epsilon must be a finite number"),

@@ -9,6 +9,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 import typer
@@ -18,6 +19,8 @@ from tacit.cli import main
 from tacit.cli.app import app
 from tacit.errors import nearest
 from tacit.learners.table import LEARNERS
+
+ROOT = Path(__file__).parents[2]
 
 HUGE = "99999999999999999999999"
 
@@ -81,7 +84,7 @@ def test_failures_are_json_where_json_is_asked_for(capsys, path):
     code, out, err = call(capsys, *path, "--nonsense", "--json")
     assert (code, err) == (2, plain[2])
     message = err.removeprefix("error: ").rstrip("\n")
-    assert json.loads(out) == {"error": {"kind": "usage", "message": message, "exit": 2}}
+    assert json.loads(out) == {"error": {"kind": "usage", "message": message, "exit": 2, "anchor": "errors.html#usage"}}
 
 
 @pytest.mark.parametrize(
@@ -138,7 +141,15 @@ def test_an_interruption_is_json_whatever_was_interrupted(capsys, monkeypatch, w
     assert call(capsys, *words) == (130, "", "interrupted: the command did not finish\n")
     code, out, _ = call(capsys, *words, "--json")
     assert (code, json.loads(out)) == (
-        130, {"error": {"kind": "interrupted", "message": "the command did not finish", "exit": 130}},
+        130,
+        {
+            "error": {
+                "kind": "interrupted",
+                "message": "the command did not finish",
+                "exit": 130,
+                "anchor": "errors.html#interrupted",
+            }
+        },
     )  # fmt: skip
 
 
@@ -403,7 +414,7 @@ def test_what_was_probably_meant(capsys, words, meant):
     [
         ('name = "second"\nlearner = "ucb"', "run 2 ('second') of runs.toml: unknown learner 'ucb'"),
         ('name = "second"\nlearner = "ucbvi"\nepisodes = -1', "run 2 ('second') of runs.toml: episodes must be"),
-        ('learner = "ucbvi"\nepsilon = 1', "run 'ucbvi' on riverswim: epsilon makes no sense"),
+        ('learner = "ucbvi"\nepsilon = 1', "run 'ucbvi' on riverswim: epsilon requires a trust model"),
         ('learnr = "ucbvi"', "run 2 of runs.toml: unknown entry of [[run]] 'learnr'"),
     ],
 )
@@ -413,3 +424,18 @@ def test_comparisons_name_the_run_that_is_refused(capsys, tmp_path, monkeypatch,
     code, out, err = call(capsys, "compare", "runs.toml")
     assert (code, out) == (2, "")
     assert err.startswith(f"error: {message}")
+
+
+def test_every_kind_of_error_has_a_section_of_the_error_reference():
+    """`anchor` leads to it."""
+    from tacit import errors
+
+    page = (ROOT / "docs" / "errors.md").read_text("utf-8")
+    anchors = set(re.findall(r"^\((.+)\)=$", page, flags=re.MULTILINE))
+    classes = [one for one in vars(errors).values() if isinstance(one, type) and issubclass(one, errors.TacitError)]
+    kinds = {re.sub(r"(?<!^)(?=[A-Z])", "-", one.__name__).lower() for one in classes}
+    texts = [path.read_text("utf-8") for place in ("src/tacit/cli", "papers") for path in (ROOT / place).rglob("*.py")]
+    kinds |= {kind for text in texts for kind in re.findall(r'Failed\([^)]*kind="([\w-]+)"', text)}
+    assert len(kinds) >= 9
+    assert kinds - anchors == set()
+    assert all(re.search(rf"`{kind}`", page) for kind in kinds)

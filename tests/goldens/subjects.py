@@ -41,6 +41,14 @@ OLD_CERTIFICATE = (
 """What certificates said when the goldens were made: numbers and verdicts. Later entries (terms, events, ...) have
 tests of their own."""
 
+REWORDED = {
+    "Collusion changes nothing: all parties see the data already.":
+        "Collusion changes nothing: everybody sees the data already.",
+    "Collusion changes nothing: only a person's own device ever sees the data.":
+        "Collusion changes nothing: nobody but the user's own device ever sees the data.",
+}  # fmt: skip
+"""Lines of certificates that have other words since the goldens were made, and the same meaning."""
+
 OF_THE_DAY = ("version", "date")
 WORDS = ("verdict", "collusion", "statement", "warnings", "public", "verifier", "coalitions")
 """Entries of certificates that are written by the clock, and in words."""
@@ -261,7 +269,7 @@ def old_part(content: Any) -> Any:
     if isinstance(content, list):
         return [old_part(part) for part in content]
     if not isinstance(content, dict):
-        return content
+        return REWORDED.get(content, content) if isinstance(content, str) else content
     if set(content) == {"reports", "per_stage"}:  # a unit, of any trajectories in those days
         return {"trajectories": content["reports"]}
     whole = set(OLD_CERTIFICATE) <= set(content)

@@ -274,5 +274,5 @@ def test_wrong_combinations_are_refused(learner, changes, error, message) -> Non
 def test_nothing_is_known_where_nothing_is_protected() -> None:
     from tacit.accounting.claims import no_privacy
 
-    with pytest.raises(InvalidInput, match="protects nobody"):
+    with pytest.raises(InvalidInput, match="require a trust model"):
         make_adversarial(shape=SHAPE, claim=no_privacy(), episodes=5, feedback="full", known_transitions=True)

@@ -136,7 +136,7 @@ def _attacked(subject: Any, found: dict[Watchman, str], trials: int, false_alarm
     judged = audit_privatizer(subject, trials=trials, false_alarm=10.0 * false_alarm, seed=seed)
     if judged.verdict != "holds":
         found["audit"] = _proof(judged.attacked, judged.certified)
-    elif isinstance(subject, Staged):
+    elif isinstance(subject, Staged) and hasattr(subject.first, "shape"):  # messages are attacked about counts
         told = audit_messages(
             subject.first, epsilon=claim.epsilon, delta=claim.delta, trials=max(100, trials // 4),
             false_alarm=10.0 * false_alarm, seed=seed, name="messages",

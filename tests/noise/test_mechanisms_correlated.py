@@ -50,5 +50,5 @@ def test_noise_drawn_one_after_the_other_solves_the_system():
 
 
 def test_a_batch_on_which_nobody_acts_is_refused():
-    with pytest.raises(InvalidInput, match="somebody must act"):
+    with pytest.raises(InvalidInput, match="must have users who act"):
         correlated_factor((3, 0))

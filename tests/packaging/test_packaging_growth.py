@@ -22,23 +22,28 @@ from tacit.simulation.simulate import simulate
 
 def test_the_page_is_made_of_the_committed_results():
     assert growth_page.PAGE.read_text("utf-8") == growth_page.page(*growth_page.committed())
+    assert growth_page.TABLE.read_text("utf-8") == growth_page.table(*growth_page.committed()[:2])
     assert growth_page.FIGURE.stat().st_size > 10_000
 
 
 def test_another_number_is_another_page():
     results = growth_page.committed()
-    written = growth_page.page(*results)
+    written = documents(results)
     for which in range(4):
         changed = copy.deepcopy(list(results))
         row = next(row for row in changed[which]["rows"] if row["ratio"] is not None and _shown(row))
         row["ratio"] = 123.456
         if "cell" in row:
             row["cell"]["running"] = 123.456
-        assert growth_page.page(*changed) != written
+        assert documents(changed) != written
+
+
+def documents(results):
+    return growth_page.page(*results), growth_page.table(*results[:2])
 
 
 def _shown(row) -> bool:
-    shown = ("ucbvi, exponent in H", "ucbvi: row evaluations, exponent in H over 4 to 32")
+    shown = ("ucbvi, exponent in H", "everything planned: time per user, exponent in H over 4 to 32")
     return "cell" in row or row["name"] in shown or row.get("what") == "time in S"
 
 

@@ -106,9 +106,9 @@ def test_the_code_relies_on_the_lemmas():
 def test_these_checks_can_fail():
     text = "x = 1  # see privacy.md 2.3, docs/nowhere.md and shuffle.md\n"
     assert missing_documents("tests/a.py", text) == ["privacy.md", "docs/nowhere.md", "shuffle.md"]
-    assert missing_documents("tests/a.py", "y = 'docs/tour.md, README.md'") == []
+    assert missing_documents("tests/a.py", "y = 'docs/logs.md, README.md'") == []
     page = "[a](accounting.md) `papers/central.md` [b](b.md)"
-    assert missing_documents("docs/tour.md", page) == ["b.md"]
+    assert missing_documents("docs/logs.md", page) == ["b.md"]
     assert OUTSIDE.search(plain("the design\n    # notes"))
     assert not OUTSIDE.search("notes.txt")
     for bad in ("Lemma A: all", "Lemma Q99 (nothing)", "Lemma P7 (billboard)", "Lemma P7 says"):

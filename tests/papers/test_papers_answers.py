@@ -120,9 +120,12 @@ def test_the_sources_are_all_that_an_answer_follows_from(tmp_path, monkeypatch):
     assert {"binomial.py", "mirrored.py", "pld.py", "privacy_loss.py", "search.py", "composition.py"} <= names
     before, real = sources(), kept_answers.source_files()
     changed = tmp_path / "privacy_loss.py"
-    changed.write_text(next(p for p in real if p.name == changed.name).read_text() + "\n# other code\n")
+    text = next(p for p in real if p.name == changed.name).read_text()
     other = tuple(changed if path.name == changed.name else path for path in real)
     monkeypatch.setattr(kept_answers, "source_files", lambda: other)
+    changed.write_text('"""Another docstring."""\n' + text.partition('"""\n')[2] + "\n# a comment\n")
+    assert sources() == before
+    changed.write_text(text.replace("TAIL = 1e-18", "TAIL = 1e-17"))
     assert sources() != before
 
 

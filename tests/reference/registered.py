@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from functools import cache
 
 from tacit.errors import InvalidInput, NotSupported
+from tacit.learners.linucb_published import PUBLISHED
 from tacit.learners.table import LEARNERS
 from tacit.runs.assemble import Assembled, assemble
 from tacit.runs.config import RunConfig
@@ -45,6 +46,7 @@ def runs(name: str) -> Iterator[tuple[str, str, Assembled]]:
 def parts_of(learner: str, trust: str, world: tuple[tuple[str, str], ...]) -> Assembled | None:
     """The parts of a run; None: this learner does not act there."""
     privacy = {} if trust == "none" else {"trust": trust, "epsilon": 5.0, "delta": 1e-6}
+    privacy |= {"calibration": "paper"} if learner in PUBLISHED else {}
     try:
         return assemble(RunConfig(learner=learner, episodes=EPISODES, seeds=(0,), **dict(world), **privacy))
     except (InvalidInput, NotSupported):

@@ -216,6 +216,7 @@ class FakeDesign:
     rewards: tuple[float, float] = (0.0, 2.0)
     ladder: tuple[int, ...] = ()
     sees: ClassVar[None] = None
+    features: ClassVar[None] = None
     baseline: ClassVar[None] = None
     budget: ClassVar[None] = None
     declarations: ClassVar[dict[str, str]] = {}

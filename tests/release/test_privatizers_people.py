@@ -259,7 +259,7 @@ def test_several_reports_are_refused_where_nothing_is_known_about_them() -> None
         made("shuffle", 1, unit=PrivacyUnit(reports=2, per_stage=2), users_per_batch=3)
     with pytest.raises(NotSupported, match="one trajectory"):
         made("central", 2, calibration="paper")
-    with pytest.raises(InvalidInput, match="protects nobody"):
+    with pytest.raises(InvalidInput, match="requires a trust model"):
         made("none", 2, epsilon=None, delta=None)
     with pytest.raises(InvalidInput, match="reports_per_person"):
         tacit.RunConfig(environment="riverswim", learner="ucbvi", episodes=9, seeds=(0,), reports_per_person=2)

@@ -24,6 +24,7 @@ from tacit.released.gradients import DoseQuery, GradientShape, SoftmaxQuery
 from tacit.released.losses import LayeredShape, LossQuery
 from tacit.released.moments import MomentQuery, MomentShape
 from tacit.released.returns import ReturnQuery
+from tacit.released.weighted_returns import WeightQuery, WeightShape
 
 SHAPE = CountShape(horizon=2, num_states=2, num_actions=2, staged=True)
 
@@ -68,12 +69,12 @@ REFUSED = {
         "states",
     ),
     "another calibration": ("local", {"calibration": "loose"}, InvalidInput, "'tight' or 'paper'"),
-    "an epsilon without protection": ("none", {}, InvalidInput, "makes no sense"),
+    "an epsilon without protection": ("none", {}, InvalidInput, "requires a trust model"),
     "a mechanism without protection": (
         "none",
         {"epsilon": None, "delta": None, "mechanism": "oue"},
         InvalidInput,
-        "makes no sense",
+        "requires a trust model",
     ),
     "a slot that nobody printed": ("local", {"mechanism": "oue", "calibration": "paper"}, NotSupported, "tight"),
     "a tree that nobody printed": (
@@ -115,6 +116,7 @@ def test_every_pair_of_the_table_answers_its_query_under_its_trust_model() -> No
         LossQuery: {"shape": layered, "feedback": "full"},
         SoftmaxQuery: {"shape": GradientShape(horizon=1, num_states=2, num_actions=2, staged=True, dimension=4)},
         MomentQuery: {"shape": MomentShape(features=2, actions=2, shared=False)},
+        WeightQuery: {"shape": WeightShape(shares=(256,))},
         DoseQuery: {"shape": GradientShape(horizon=1, num_states=2, num_actions=0, staged=True, dimension=2)},
     }
     for asks, trust in PRIVATIZERS:

@@ -11,7 +11,7 @@ import pytest
 from scipy import optimize, stats
 
 from tacit.accounting.claims import OUTPUTS, PrivacyClaim, PrivacyUnit
-from tacit.accounting.composition import delta_of
+from tacit.accounting.composition import delta_of, epsilon_of
 from tacit.accounting.events import LatticeEvent
 from tacit.accounting.events.gaussian import gaussian_delta, gaussian_mu
 from tacit.accounting.events.lattice import dithered_square
@@ -427,3 +427,21 @@ def test_a_schedule_runs_under_every_trust_model(trust: str) -> None:
         if math.isfinite(gram):
             assert (np.abs(found.gram - G) <= 6.0 * gram + 0.2 * math.sqrt(batch.users) + 3e-4 * batch.users).all()
     assert Fraction(1) == run.basis.least
+
+
+SEARCHED = [
+    (5, 3, 40, 36, 2.0), (5, 3, 60, 54, 2.0), (5, 2, 40, 36, 2.0), (4, 2, 300, 270, 0.5), (4, 2, 77, 70, 3.0),
+    (2, 3, 1000, 900, 0.3),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("d", "actions", "target", "least", "epsilon"), SEARCHED)
+def test_bits_are_as_many_as_the_accountant_certifies(d, actions, target, least, epsilon) -> None:
+    """The search by a formula leaves room for the accountant's grid, at any size, and next to nothing beyond it."""
+    claim = PrivacyClaim(
+        trust="shuffle", epsilon=epsilon, delta=1e-6, unit=PrivacyUnit(reports=1, per_stage=1),
+        neighbours="replace-one", output="shuffled-transcript",
+    )  # fmt: skip
+    plan = VectorPlan(claim=claim, shape=MomentShape(features=d, actions=actions, shared=False), asks=MomentQuery)
+    release = plan.release_of(StageSize(target=target, least=least, query=MomentQuery(lots=False)))
+    assert 0.999 * epsilon < epsilon_of(release.events(), claim.delta) <= epsilon

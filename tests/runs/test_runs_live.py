@@ -259,7 +259,7 @@ def test_a_baseline_changes_no_row_and_is_written_only_where_there_is_one():
 
 
 def test_refusals():
-    with pytest.raises(NotSupported, match="has no table, so nobody knows what is optimal there"):
+    with pytest.raises(NotSupported, match="has no table, so optimal is unknown there"):
         assemble(small("none", "optimal"))
     with pytest.raises(InvalidInput, match="no table"):
         assemble(small("none", "uc-o-reps", adversary="iid"))

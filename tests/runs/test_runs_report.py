@@ -78,10 +78,21 @@ def test_names_are_escaped_wherever_they_stand(results):
     assert "<script>alert" not in text
     assert "alert('1')" not in text, "not even inside the numbers of the curves"
     read = Read(text)
-    assert f"{BAD} - tacit" in read.of("title")
-    assert BAD in read.of("h1")
+    assert f"Comparison: {BAD} - tacit" in read.of("title")
+    assert f"Comparison: {BAD}" in read.of("h1")
     assert read.data()[0]["panels"][0]["lines"][0]["name"] == BAD
     assert any(BAD in (attrs.get("aria-label") or "") for _, attrs in read.tags)
+
+
+def test_the_certificate_comes_first_with_a_date(results):
+    private = tacit.run(
+        environment="riverswim", episodes=60, checkpoints=10, workers=1, trust="central", epsilon=1.0, delta=1e-6
+    )
+    text = render_report(private)
+    assert text.index("SIMULATION, not a release") < text.index("<h3>Cumulative regret")
+    assert f"certificates derived on {private.certificate.terms.date}" in text
+    both = render_report(together([results[0], replace(private, label="private one")]))
+    assert both.index("Certificate: private one") < both.index("Certificate: psrl")
 
 
 def test_a_template_that_misses_a_value_is_an_error():

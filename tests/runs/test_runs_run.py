@@ -407,4 +407,9 @@ def test_a_run_that_learned_hardly_anything_says_what_to_try():
     assert f"advice: {found.advice}" in found.summary()
     assert found.to_json()["advice"] == found.advice
     assert tacit.run(**options).advice is None
+    assert found.unused is not None
+    assert f"not used: {found.unused}" in found.summary()
+    for learner, said in (("ucbvi", True), ("ucbvi:time_homogeneous=true", False), ("auto", False), ("uniform", False)):
+        short = tacit.run(environment="riverswim", learner=learner, episodes=20, workers=1)
+        assert (short.unused is not None) == said, learner
     assert tacit.run(**{**options, "learner": "uniform"}).advice is None

@@ -49,7 +49,7 @@ def test_a_result_says_what_each_batch_promises_and_costs(tmp_path):
         ({"trust": "shuffle", "epsilon": 1.0, "delta": 0.0}, NotSupported, "pure"),
         ({**PRIVATE, "mechanism": "laplace"}, InvalidInput, "mechanism of trust 'shuffle'.*binomial"),
         ({**PRIVATE, "constants": "theory"}, InvalidInput, "no theorem"),
-        ({"epsilon": 1.0}, InvalidInput, "makes no sense"),
+        ({"epsilon": 1.0}, InvalidInput, "requires a trust model"),
         ({**PRIVATE, "episodes": 5}, InvalidInput, "run more episodes"),
     ],
 )

@@ -24,7 +24,7 @@ def person(stage: int, number: int) -> str:
     return f"Ada-{stage}-{number}-Byron"
 
 
-def report(study: Study, collector: Collector, people: range) -> list[bytes]:
+def report(study: Study, collector: Collector, people: range, lived: Any = LIVED) -> list[bytes]:
     """Reports of people in the open stage; they are added, and returned to be looked for."""
     bundle = study.plan()
     stage = int(Bundle.parse(bundle)["stage"])
@@ -32,24 +32,26 @@ def report(study: Study, collector: Collector, people: range) -> list[bytes]:
     for number in people:
         device = Device(None, **REHEARSAL)
         device.accept(bundle)
-        made.append(device.report(LIVED))
+        made.append(device.report(lived))
         assert collector.add(made[-1], person(stage, number)) == "counted"
     return made
 
 
-def begun(place: Path, trust: str = "shuffle", noise: str = "secure", design: Any = None) -> tuple[Study, Collector]:
+def begun(
+    place: Path, trust: str = "shuffle", noise: str = "secure", design: Any = None, lived: Any = LIVED
+) -> tuple[Study, Collector]:
     """A study whose first stage is released, with the second one open and five reports in it."""
     design = design_of(trust) if design is None else design
     study = Study.new(place / "study", design, seed=0)
     collector = Collector.new(place / "collector", design, noise=noise, seed=0 if noise == "simulation" else None)
     collector.open(study.plan())
-    made = report(study, collector, range(10))
+    made = report(study, collector, range(10), lived)
     collector.add(b"no report", "nobody")
     collector.add(made[0], "somebody else")
     collector.close()
     assert study.take(collector.release(study.head)) == "taken"
     collector.open(study.plan())
-    report(study, collector, range(5))
+    report(study, collector, range(5), lived)
     return study, collector
 
 

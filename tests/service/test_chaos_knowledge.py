@@ -444,4 +444,5 @@ def test_the_smallest_coalitions():
 
 def test_the_page_is_as_generated():
     made = runpy.run_path(str(Path(__file__).parents[2] / "docs" / "operations" / "threats.py"))
-    assert made["PAGE"].read_text(encoding="utf-8") == made["page"](), "run python docs/operations/threats.py"
+    assert made["PAGE"].read_text(encoding="utf-8") == made["page"](), "run python -m docs.operations.threats"
+    assert all((made["FOLDER"] / file).read_text(encoding="utf-8") == text for file, text in made["tables"]().items())

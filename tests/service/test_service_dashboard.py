@@ -15,6 +15,7 @@ from device_tools import design_of
 from tacit.accounting.people import PeopleLedger
 from tacit.cli import main
 from tacit.errors import InvalidInput
+from tacit.features import Features
 from tacit.pages.page import ASSETS, SERVED_POLICY, asset
 from tacit.service import web
 from tacit.service.dashboard.app import Access, Tokens
@@ -559,3 +560,29 @@ def test_the_standing_against_the_baseline_is_shown(tmp_path, capsys):
     found = study.standing()
     assert 0.0 <= found.baseline[0] <= found.baseline[1] <= 1.0
     assert (found.lost, found.budget) == (0.0, 0.4)
+
+
+def test_coefficients_of_features_with_intervals(tmp_path):
+    """What the releases of a study over rows say of every action and feature, and nothing before there is one."""
+    space = Features(age=(18, 90), ward=["<a>", "b"])
+    design = plan_study(
+        features=space, actions=("wait", "walk"), trust="central", epsilon=2.0, delta=1e-6, stages=2, target=10,
+        least=8, rewards=(0, 10), learner="lin-ts",
+    )  # fmt: skip
+    lived = {"states": [{"age": 40, "ward": "b"}], "actions": ["walk"], "rewards": [10]}
+    Study.new(tmp_path / "new" / "study", design, seed=0)
+    study, _ = begun(tmp_path / "ward", design=design, lived=lived)
+
+    async def look(it):
+        return (await it.get("/learner", it.board.reader, **HTML)).text
+
+    empty, page = (Board(tmp_path / f"{name}-tokens", tmp_path / name).run(look) for name in ("new", "ward"))
+    assert "Coefficients of features" in empty
+    assert "Nothing was released yet" in empty.partition("Coefficients of features")[2][:400]
+    shown = page.partition("Coefficients of features")[2]
+    assert all(name in shown for name in ("intercept", "age", "ward=&lt;a&gt;", "ward=b", "wait", "walk"))
+    assert "ward=<a>" not in page
+    found = study.posterior()
+    for value in (10.0 * found.mean.T).ravel():
+        assert f"{value:.4g}"[:5] in shown
+    assert "Policy by name" not in page

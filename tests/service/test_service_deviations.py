@@ -188,7 +188,7 @@ def two_bundles(w: World) -> bool:
     return [w.collector.add(w.report(i, data), f"{i}") for i, data in enumerate((w.planned, other))] == ["counted"] * 2
 
 
-ONE = "a stage has one bundle for everybody"
+ONE = "a stage must have one bundle for all devices"
 PINNED = "must be signed by the pinned key"
 # fmt: off
 LEARNER = (
@@ -429,7 +429,7 @@ SHUFFLER = (
     ("messages replaced, without a manifest", "sealed", lambda w: with_files(w, batch=os.urandom(len(b"".join(w.batch())))), "detected by learner: the file that its release names"),
     ("a manifest of fewer messages", "sealed", lambda w: w.opened(w.forged(manifest={"count": 1})), "detected by learner: reports must have"),
     ("messages replaced, with a manifest", "sealed", replaced, "limit: no message is bound to its token, so a shuffler can replace people's messages by its own"),
-    ("a permutation that is not applied", "sealed", in_order, "limit: the order of a batch is the shuffler's word, unless a mixer permutes again"),
+    ("a permutation that is not applied", "sealed", in_order, "limit: the order of a batch is trusted, unless a mixer permutes again"),
     ("a permutation that is not applied, before a mixer", "mixed", without_permutation, "harmless: the mixer's order is drawn anew, and the counts are the same"),
     ("messages of an earlier stage, again", "sealed", old_messages, "harmless: stage and study are bound into every seal, and none of them opens"),
     ("tokens of another stage", "sealed", lambda w: w.with_tokens(tokens(w, stage=1)), f"detected by learner: {VALID}, got 'one that is of a later stage"),
@@ -450,7 +450,7 @@ SHUFFLER = (
     ("other keys for other devices", "shuffle", two_documents, "harmless: the shuffler knows the sender anyway, and what it hands on is sealed to the learner"),
     ("an older bundle to a device", "shuffle", older_bundle, "detected by device: a stage must not be below stage 1"),
     ("a changed bundle to a device", "shuffle", changed_bundle, "detected by device: a bundle must have a signature that fits"),
-    ("less noise than the channel says", "central", no_noise, "limit: under central trust the noise is the curator's word"),
+    ("less noise than the channel says", "central", no_noise, "limit: under central trust the curator's noise is trusted"),
     ("an older copy of its database", "central", lambda w: restored(w, with_file=False), "detected by collector: this collector is stopped"),
     ("an older copy of database and head file, to a colluding learner", "central", second_draw, "limit: a database that is restored with its head file draws again for a learner that shows the older head"),
     ("the same, to an honest learner", "central", taken_twice, "detected by learner: a question has one release"),
@@ -534,8 +534,8 @@ MIXER = (
     ("a file that is doubled", "mixed", lambda w: mixed_to(w, lambda messages: messages * 2), "detected by learner: a batch must have"),
     ("a message copied over another", "mixed", lambda w: mixed_to(w, lambda messages: [messages[0], *messages[:-1]]), "detected by learner: twice"),
     ("a message replaced by noise", "mixed", foreign, "detected by learner: 1 foreign"),
-    ("messages replaced by its own", "mixed", own_messages, "limit: a mixer can replace messages by its own, since everybody can seal to the learner; it reads none"),
-    ("a permutation that is not applied", "mixed", lambda w: mixed_to(w, sorted) == w.counts, "limit: the mixer's order is its word; without it, the shuffler's order still stands between people and learner"),
+    ("messages replaced by its own", "mixed", own_messages, "limit: a mixer can replace messages by its own, since any party can encrypt to the learner; it reads none"),
+    ("a permutation that is not applied", "mixed", lambda w: mixed_to(w, sorted) == w.counts, "limit: the mixer's order is trusted; without it, the shuffler's order still stands between people and learner"),
     ("keys of another party", "mix", lambda w: keys_in_bundle(w, learner=w.document("learner"), mixer=w.document("shuffler", "mixer")), "detected by device: keys must be those of the mixer"),
     ("a stale keys document", "mix", lambda w: stale_keys(w, "mixer"), "detected by device: keys must have a serial of at least"),
     ("keys rotated outside of the bundle", "mix", lambda w: w.relay().put_keys("mixer", w.document("mixer")), "detected by shuffler: keys outside of a bundle must be the issuer's"),
@@ -627,7 +627,7 @@ ISSUER = (
     ("a token of another stage", "shuffle", lambda w: admitted(w, w.issuer.token(1)), "detected by shuffler: of a later stage than this one"),
     ("a token of an earlier stage", "shuffle", lambda w: admitted(w, w.issuer.token(0), 1), "detected by shuffler: of a stage before this one"),
     ("a token under another key than it published", "shuffle", lambda w: admitted(w, w.new_issuer("other").token(0)), "detected by shuffler: not signed for this study"),
-    ("tokens for people that it makes up", "shuffle", lambda w: len({admitted(w, w.issuer.token(0)) for _ in range(3)}) == 3 and all(admitted(w, w.issuer.token(0)).startswith("token:") for _ in range(3)), "limit: an issuer can make up people; its list is its word"),
+    ("tokens for people that it makes up", "shuffle", lambda w: len({admitted(w, w.issuer.token(0)) for _ in range(3)}) == 3 and all(admitted(w, w.issuer.token(0)).startswith("token:") for _ in range(3)), "limit: an issuer can make up people; its list is trusted"),
     ("a second token from a restored backup", "shuffle", forgetful, "limit: an issuer that is restored from a backup signs again for people that it has forgotten"),
     ("no token for one person", "shuffle", refused_person, "limit: an issuer can keep a person out; nothing of that person is sent to the shuffler"),
 )

@@ -504,7 +504,7 @@ def test_the_refusals_of_the_core_hold_over_the_network(shuffler_of, tmp_path):
     good = shuffler.bundle
     forked = canonical(sign({**json.loads(good), "target": 12, "name": "another"}, shuffler.signs["learner"]))
     unknown = canonical(sign({**json.loads(good), "extension": 1}, shuffler.signs["learner"]))
-    for bundle, words in ((forked, "one bundle for everybody"), (unknown, "unknown entries"), (b"no", "JSON")):
+    for bundle, words in ((forked, "one bundle for all devices"), (unknown, "unknown entries"), (b"no", "JSON")):
         shuffler.bundle = bundle
         with pytest.raises(InvalidInput, match=words):
             device.refresh()

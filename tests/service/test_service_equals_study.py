@@ -18,6 +18,7 @@ from worker_tools import everything
 
 from tacit.documents import canonical
 from tacit.environments.registry import make
+from tacit.features import Features
 from tacit.randomness import SimulationNoise
 from tacit.service.device import RemoteDevice
 from tacit.service.http_client import async_client, converse_all
@@ -42,6 +43,13 @@ DECLARED = {"learner": "bucb", "support": make("riverswim").support, "sees": (0,
 
 RETURNS = {"states": EVERYBODY, "actions": ("careful", "new"), "horizon": 1, "learner": "fair-lots"}
 """Two arms between which devices draw lots."""
+
+
+ROWS = {
+    "states": None, "horizon": None, "actions": ("wait", "walk"), "learner": "lin-ts",
+    "features": Features(age=(18, 90), tired=bool),
+}  # fmt: skip
+"""Rows of features, of which devices take the draws of a bundle."""
 
 
 def design_of(trust, **more):
@@ -69,6 +77,9 @@ def lived(device, number, rng):
     """Report, or cover: every seventh person has nothing to tell."""
     if number % 7 == 3:
         device.cover()
+    elif device.bundle.features is not None:
+        row = {"age": float(rng.uniform(18, 90)), "tired": bool(rng.random() < 0.5)}
+        device.report({"states": [row], "actions": [device.act(0, row)], "rewards": [float(rng.random())]})
     elif device.bundle["horizon"] == 1:
         device.report({"states": [0, 0], "actions": [device.act(0, 0)], "rewards": [float(rng.random())]})
     else:
@@ -138,6 +149,9 @@ def apart(bundle):
         ("central", {}),
         ("shuffle", DECLARED),
         ("local", RETURNS),
+        pytest.param("shuffle", ROWS, marks=pytest.mark.slow),
+        pytest.param("central", ROWS, marks=pytest.mark.slow),
+        pytest.param("local", ROWS, marks=pytest.mark.slow),
         pytest.param("shuffle", {}, marks=pytest.mark.slow),
         pytest.param("local", {}, marks=pytest.mark.slow),
     ],

@@ -169,20 +169,20 @@ def test_a_batch_whose_key_is_gone_is_refused_and_not_counted_as_nothing(made):
 
 def test_a_mixer_that_stops_before_its_document_has_mixed_nothing(made, monkeypatch):
     bring(made)
-    real, calls = mix_node.fsync_directory, []
+    real, calls = mix_node.sync_directory, []
 
     def stopping(folder):
         calls.append(folder)
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(mix_node, "fsync_directory", stopping)
+    monkeypatch.setattr(mix_node, "sync_directory", stopping)
     with pytest.raises(KeyboardInterrupt):
         made.mixer.mix(0, made.release)
     assert calls
     assert made.mixer.mixed(0) == b""
     with pytest.raises(InvalidInput, match="must be mixed"):
         made.mixer.batch(0)
-    monkeypatch.setattr(mix_node, "fsync_directory", real)
+    monkeypatch.setattr(mix_node, "sync_directory", real)
     data = made.mixer.mix(0, made.release)
     assert sha256(made.mixer.batch(0).read_bytes()).hex() == json.loads(data)["file"]
     assert {path.name for path in (made.place / "mixer" / "0").iterdir()} == {"mixed", "mixed.json"}

@@ -194,7 +194,7 @@ def test_a_key_opens_from_pending_to_the_end_of_its_grace(tmp_path, signer):
 
 def test_a_rotation_that_stops_anywhere_leaves_one_active_key(tmp_path, monkeypatch, signer):
     ring = Keyring.new(tmp_path / "ring", party="learner", study=STUDY)
-    real, steps = rings._fsync, []
+    real, steps = rings.sync_directory, []
     for stop in range(4):
         before = (ring.serial, ring.states())
         passed = iter(range(100))
@@ -204,12 +204,12 @@ def test_a_rotation_that_stops_anywhere_leaves_one_active_key(tmp_path, monkeypa
             if next(passed) == stop:
                 raise KeyboardInterrupt
 
-        monkeypatch.setattr(rings, "_fsync", stopping)
+        monkeypatch.setattr(rings, "sync_directory", stopping)
         try:
             ring.rotate(10_000.0 * (stop + 1), grace=60)
         except KeyboardInterrupt:
             steps.append(stop)
-        monkeypatch.setattr(rings, "_fsync", real)
+        monkeypatch.setattr(rings, "sync_directory", real)
         again = Keyring(ring.directory)
         assert again.serial in (before[0], before[0] + 1)
         assert (again.serial == before[0]) == (again.states() == before[1])

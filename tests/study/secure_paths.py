@@ -539,6 +539,22 @@ def central_vectors() -> Iterator[SecurePath]:
         return little([a + z for a, z in zip(sums, bits.gaussian(10, channel.variance), strict=True)])
 
     yield SecurePath("central-vectors", lambda: released_once(channel, channel.query, crowd), replay)
+    users = FeatureUsers(*(np.concatenate(parts) for parts in zip(*crowd[:-1], strict=True)))
+
+    def table(bits: Recorded) -> bytes:
+        """The same people as a table: all rewards are rounded in one draw."""
+        gains = [0.0 if r != r else min(max(float(r), 0.0), 1.0) * 16.0 for r in users.rewards]
+        ups, sums = bits.each([gain - int(gain) for gain in gains]), [0] * 10
+        for person, gain, up in zip(crowd[:-1], gains, ups, strict=True):
+            X, slot, _ = whole_row(person, SimpleNamespace(each=lambda _: [0]))  # type: ignore[arg-type]
+            for place, amount in enumerate(moments_of(X, 2 * (int(gain) + up) - 16)):
+                sums[5 * slot + place] += amount
+        return little([a + z for a, z in zip(sums, bits.gaussian(10, channel.variance), strict=True)])
+
+    def release() -> bytes:
+        return bytes(channel.release_table(channel.begin_secret(), users, PEOPLE, NOISE)[1])
+
+    yield SecurePath("central-vectors of a table", release, table)
 
 
 def shuffle_vectors() -> Iterator[SecurePath]:

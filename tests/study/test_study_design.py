@@ -14,6 +14,7 @@ from tacit.data.trajectories import Trajectories
 from tacit.documents import canonical
 from tacit.environments.registry import make
 from tacit.errors import InvalidInput, NotSupported, TacitError
+from tacit.features import Features
 from tacit.learners.table import LEARNERS
 from tacit.policies import DeterministicPolicy, policy_to_dict
 from tacit.protocol import Plan, Totals
@@ -21,6 +22,7 @@ from tacit.randomness import SimulationNoise, seed_streams
 from tacit.released.batches import BatchQuery
 from tacit.released.gradients import SoftmaxQuery
 from tacit.released.losses import LossQuery
+from tacit.released.moments import MomentQuery
 from tacit.released.returns import ReturnQuery
 from tacit.simulation.simulate import simulate
 from tacit.simulation.worlds import world_of
@@ -48,6 +50,9 @@ MET = {"uob-lbps"}
 """Learners of adversarial losses that are shown what a person met, one person after the other."""
 
 
+ROWS = Features(age=(18, 90), tired=bool)
+
+
 def able():
     """Every learner under every trust model that can serve it."""
     for name, row in LEARNERS.items():
@@ -59,7 +64,7 @@ def able():
 
 
 def test_all_kinds_of_queries_are_served():
-    assert {asks for asks, _ in BASES} == {Totals, BatchQuery, LossQuery, SoftmaxQuery, ReturnQuery}
+    assert {asks for asks, _ in BASES} == {Totals, BatchQuery, LossQuery, MomentQuery, SoftmaxQuery, ReturnQuery}
 
 
 @pytest.mark.parametrize(
@@ -68,7 +73,10 @@ def test_all_kinds_of_queries_are_served():
 )
 def test_every_learner_can_be_planned(learner, trust):
     more = {"sdp-pe": {"target": 600}, "uob-lbps": {"target": 1}}.get(learner, {})
-    design = plan_study(learner=learner, trust=trust, **{**SMALL, **more})
+    told = {**SMALL, **more}
+    if LEARNERS[learner].asks is MomentQuery:
+        told = {name: told[name] for name in told if name not in ("states", "horizon")} | {"features": ROWS}
+    design = plan_study(learner=learner, trust=trust, **told)
     parts = design.parts()
     assert parts.certificate.holds
     assert parts.certificate.epsilon > 0.9 * design.epsilon

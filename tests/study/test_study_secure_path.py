@@ -44,6 +44,7 @@ from study_fakes import REHEARSAL
 import tacit
 from tacit.data.trajectories import FeatureUsers, Trajectory
 from tacit.errors import TacitError
+from tacit.features import Features
 from tacit.learners.table import LEARNERS
 from tacit.noise import exact
 from tacit.policies import tabular
@@ -52,6 +53,7 @@ from tacit.release import codecs as wires
 from tacit.release import curator, directions, returns
 from tacit.release.shuffle import labels as shuffle_module
 from tacit.released.losses import LossQuery
+from tacit.released.moments import MomentQuery
 from tacit.released.returns import ReturnQuery
 from tacit.study.assembly import BASES
 from tacit.study.bundle import Bundle
@@ -59,6 +61,7 @@ from tacit.study.collector import Collector
 from tacit.study.design import StudyDesign, plan_study
 from tacit.study.device import Device
 from tacit.study.learning import learn
+from tacit.study.linear_bandit import LinearBandit
 from tacit.study.log_reports import log_reports
 from tacit.study.study import Study
 from tacit.study.trial import LEARNERS as TRIALS
@@ -302,6 +305,9 @@ def test_no_path_needs_a_seeded_generator(path: SecurePath) -> None:
         path.release()
 
 
+ROWS_OF = Features(age=(18, 90), tired=bool)
+
+
 @cache
 def designs() -> dict[str, StudyDesign]:
     """A small study for every name of `DESIGNS`, with the first learner that asks that query."""
@@ -313,6 +319,7 @@ def designs() -> dict[str, StudyDesign]:
                 small = (
                     {"states": ("all",), "horizon": 1} if asks is ReturnQuery else {"states": ("a", "b"), "horizon": 2}
                 )
+                small = {"features": ROWS_OF} if asks is MomentQuery else small
                 target, least = (1, 1) if asks is LossQuery else (40, 30)
                 with contextlib.suppress(TacitError):
                     found[key] = plan_study(
@@ -345,9 +352,11 @@ def test_devices_and_collectors_need_no_seeded_generator(name: str, tmp_path: Pa
         for number in range(people):
             device = Device(tmp_path / f"device {number}", **REHEARSAL)
             found = device.accept(bundle)
-            actions = [device.act(h, number % len(found["states"])) for h in range(found["horizon"])]
+            state = {"age": 20 + number, "tired": True} if found.features else number % len(found["states"])
+            actions = [device.act(h, state) for h in range(found["horizon"])]
             rewards = [trial_bit(0.3, (0.0, 1.0)) for _ in actions]
-            life = {"states": [found["states"][0]] * (len(actions) + 1), "actions": actions, "rewards": rewards}
+            first = state if found.features else found["states"][0]
+            life = {"states": [first] * (len(actions) + 1), "actions": actions, "rewards": rewards}
             assert (
                 collector.add(device.cover() if number == 3 else device.report(life), f"person {number}") == "counted"
             )
@@ -362,6 +371,26 @@ def test_a_log_is_learned_from_without_a_seeded_generator(tmp_path: Path) -> Non
     with no_seeded_generators():
         learned = learn(path, MAPPING, epsilon=2.0, delta=1e-3, behaviour="known", reports_per_person=2)
     assert learned.certificate.release
+
+
+def test_a_frame_is_learned_from_without_a_seeded_generator() -> None:
+    """Persons with more rows than count, rewards between the levels, and a score."""
+    n = 60
+    i = np.arange(n)
+    frame = {
+        "who": i // 3, "age": 20.0 + i, "tired": i % 2 == 0, "given": np.array(["x", "y"])[i % 2], "points": i / n,
+        "p": np.full(n, 0.5),
+    }  # fmt: skip
+    bandit = LinearBandit(
+        actions=["x", "y"], features=ROWS_OF, reward=(0, 1), trust="central", epsilon=1.0, delta=1e-6,
+        reports_per_person=2,
+    )  # fmt: skip
+    columns = {"action": "given", "reward": "points", "person": "who"}
+    with no_seeded_generators():
+        bandit.fit(frame, **columns)
+        bandit.score(frame, **columns, propensity="p", min_propensity=0.5, epsilon=1.0, delta=1e-6)
+    assert bandit.certificate_.release
+    assert bandit.score_certificate_.release
 
 
 def test_a_log_becomes_reports_without_a_seeded_generator(tmp_path: Path) -> None:
@@ -440,9 +469,13 @@ def tables_of(name: str, channel: Any, off: float = 1.0) -> list[Table]:
         return [_bits(np.array([body[1] for body in bodies]), 0.5 * off)]
     if kind == "local-vectors":
         k, M = channel.chosen, channel.directions
-        index = np.array([body[-1] for body in bodies])
+        index = np.array([body[-1] for body in [*bodies, *covers_of(channel)]])
         law = np.where(np.arange(M) < k, np.exp(channel.epsilon / off), 1.0)
-        return [(np.bincount(index, minlength=M), COVERS * law / law.sum())]
+        # Of 3,000 indices: whether they are among the first k decides, at 65 % of epsilon with probability above 0.999.
+        return [
+            _bits(index < k, law[:k].sum() / law.sum()),
+            (np.bincount(index, minlength=M), len(index) * law / law.sum()),
+        ]
     if kind.startswith("shuffle"):
         labels = np.array([np.frombuffer(body, dtype="<u2") for body in bodies])
         C, m, q = channel.num_counters, channel.bits_per_user, float(channel.probability) * off

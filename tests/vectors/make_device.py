@@ -10,6 +10,7 @@ same whenever it is made.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import math
@@ -28,9 +29,10 @@ import device_documents as documents
 import numpy as np
 
 from tacit.accounting.claims import PrivacyClaim, PrivacyUnit
-from tacit.data.trajectories import Trajectory
+from tacit.data.trajectories import FeatureUsers, Trajectory
 from tacit.documents import canonical
 from tacit.errors import InvalidInput
+from tacit.features import Features
 from tacit.noise.exact import (
     bernoulli,
     bernoulli_each,
@@ -42,18 +44,23 @@ from tacit.noise.exact import (
 from tacit.noise.exact.inversion import exp_enclosure
 from tacit.noise.subset_selection import SubsetSelection
 from tacit.noise.unary_encoding import UnaryEncoding
+from tacit.policies.linear import LinearPolicy
 from tacit.policies.named import NamedPolicy
-from tacit.policies.tables import StochasticPolicy
+from tacit.policies.tables import StochasticPolicy, policy_to_dict
 from tacit.protocol import TOTALS
 from tacit.randomness import SecureNoise
 from tacit.release.batch_release import BatchRelease
+from tacit.release.directions import DirectionRelease
 from tacit.release.local_release import LocalRelease
 from tacit.release.shuffle.batches import batch_spec
 from tacit.release.shuffle_release import ShuffleRelease
 from tacit.release.totals_release import TotalsRelease
+from tacit.release.vectors import CentralVectors, ShuffleVectors
 from tacit.released.batches import BatchQuery
 from tacit.released.counts import CountShape
+from tacit.released.moments import MomentQuery, MomentShape
 from tacit.service.tokens.admission import known_credential, open_name
+from tacit.statistics.moments import MomentVector
 from tacit.study.bundle import Bundle
 from tacit.study.device import Device, trajectory_from
 from tacit.study.wire import Report
@@ -286,6 +293,155 @@ def bodies() -> list[dict[str, Any]]:
     return made
 
 
+DECLARED = (
+    Features(age=(18, 90), steps=(0, 0.3), tired=bool, ward=["a", "b", "c"], missing={"age": 40, "ward": "b"}),
+    Features({"a b": (-1, 1), "level": [1, 2]}, intercept=False, norm=0.3, products=[("a b", "level")]),
+    Features(z=(-1e-3, 1e6), norm=1.0),
+)
+"""Declarations of rows: every kind of column, missing values, products, rows that are longer than 1."""
+GIVEN: tuple[tuple[Any, ...], ...] = (
+    (
+        {"age": 54, "steps": 0.1, "tired": True, "ward": "a"},
+        {"age": 18.3, "steps": 7, "tired": 0, "ward": "c", "more": 1},
+        {"age": None, "steps": -4, "tired": 1, "ward": None},
+        {"age": 33, "steps": 0.29999999999999993, "tired": False, "ward": "b"},
+        {"age": 33, "steps": None, "tired": False, "ward": "b"},
+        {"age": 33, "steps": 1, "tired": 2, "ward": "b"},
+        {"age": 33, "steps": 1, "tired": True, "ward": "d"},
+        {"age": "33", "steps": 1, "tired": True, "ward": "a"},
+        {"age": 33, "steps": 1, "tired": True},
+    ),
+    ({"a b": 0.7, "level": 1}, {"a b": -0.1, "level": 2}, {"a b": 1, "level": 3}, {"a b": 1, "level": "1"}),
+    ({"z": 12345.678}, {"z": -1}, {"z": 0}),
+)
+
+
+def rows() -> list[dict[str, Any]]:
+    """Rows by declaration and what they become; null is refused."""
+    made = []
+    for space, rows in zip(DECLARED, GIVEN, strict=True):
+        for given in rows:
+            try:
+                x = space.encode(given)[0].tolist()
+            except InvalidInput:
+                x = None
+            made.append({"declaration": canonical(space.to_dict()).decode(), "given": given, "x": x})
+    return made
+
+
+def moment_channels() -> dict[str, Any]:
+    """Moments of rows under every trust model."""
+    shape = MomentShape(features=3, actions=2, shared=False)
+    claims = {
+        trust: PrivacyClaim(trust=trust, epsilon=2.0, delta=delta, unit=ONCE, neighbours="replace-one", output=output)
+        for trust, delta, output in (
+            ("shuffle", 1e-6, "shuffled-transcript"),
+            ("local", 0.0, "every-message"),
+            ("central", 1e-6, "other-users-actions"),
+        )
+    }
+
+    def of(trust: Any, *, lots: bool = False, wide: MomentShape = shape) -> dict[str, Any]:
+        statistic = MomentVector.of(wide, trust, MomentQuery(lots=lots))
+        return {"statistic": statistic, "claim": claims[trust], "target": 100, "least": 90}
+
+    def shuffled(shift: int, p: float, m: int = 2) -> ShuffleVectors:
+        size = of("shuffle")["statistic"].size
+        return ShuffleVectors(
+            **of("shuffle"), honest=90, shift=shift, bits_per_user=m, probability=Fraction(p), block=m * size,
+            overflow=Fraction(0),
+        )  # fmt: skip
+
+    ten = MomentShape(features=10, actions=4, shared=False)
+    directions = {"directions": 32, "chosen": 11, "epsilon": 2.0}
+    return {
+        "central moments": CentralVectors(**of("central"), variance=2**60),
+        "central moments, ten": CentralVectors(**of("central", wide=ten), variance=2**60),
+        "shuffle moments": shuffled(25, 0.28),
+        "shuffle moments, fair": shuffled(26, 0.5),
+        "shuffle moments, fine": shuffled(22, 0.28, 1),
+        "local moments": DirectionRelease(**of("local"), **directions),
+        "local moments, lots": DirectionRelease(**of("local", lots=True), **directions),
+        "local moments, sign": DirectionRelease(**of("local"), directions=2, chosen=1, epsilon=0.5),
+    }
+
+
+def moment_bodies() -> list[dict[str, Any]]:
+    """Persons by encoded row, action, reward in [0, 1] and lot, and their bodies."""
+    made = []
+    for name, channel in moment_channels().items():
+        d = channel.statistic.shape.features
+        base = np.resize([0.3, -0.7, 0.11], d) / max(1.0, math.sqrt(d / 3.0))
+        persons: list[tuple[Any, int, float, int] | None] = [
+            None, (base, 1, 0.3, 1), (base * 40.0, 0, 1.0, 1), (np.zeros(d), 7, -3.0, 0), (-base, 0, 0.03125, 0),
+        ]  # fmt: skip
+        for number, one in enumerate(persons):
+            users = None
+            if one is not None:
+                x, action, reward, lot = one
+                users = FeatureUsers(x[np.newaxis], np.array([action]), np.array([reward]), np.array([lot]))
+            for run in range(2):
+                seed = f"{name} {number} {run}"
+                used, body = recorded(seed, lambda noise, c=channel, u=users: c.encode(u, noise))
+                channel.check(body)
+                plain = None
+                if one is not None:
+                    plain = {"x": one[0].tolist(), "action": one[1], "reward": one[2], "lot": one[3]}
+                made.append({"channel": name, "person": plain, **used, "body": body.hex()})
+    return made
+
+
+def row_bundle(world: documents.World) -> dict[str, Any]:
+    """A bundle over rows: what its draws do with a row, and what a device says of it."""
+    space = Features(age=(18, 90), tired=bool)
+    claim = PrivacyClaim.from_dict(documents.CLAIM)
+    shape = MomentShape(features=space.dimension, actions=2, shared=False)
+    statistic = MomentVector.of(shape, "shuffle", MomentQuery(lots=False))
+    channel = ShuffleVectors(
+        statistic=statistic, claim=claim, target=50, least=45, honest=45, shift=25, bits_per_user=3,
+        probability=Fraction(0.25), block=3 * statistic.size, overflow=Fraction(0),
+    )  # fmt: skip
+    draws = [
+        LinearPolicy(np.array([[[0.1, -0.2, 0.3], [0.1, 0.4, -0.25]]]), 2),
+        LinearPolicy(np.array([[[0.0, 0.2, 0.0], [0.01, 0.0, 0.0]]]), 2, widths=np.array([np.eye(3), 0.5 * np.eye(3)])),
+    ]
+    text = world.bundle(
+        states=["row"], horizon=1, features=space.to_dict(), channel=channel.to_dict(),
+        query={"kind": "moments", "lots": False}, policies=[[policy_to_dict(draw), [1, 2]] for draw in draws],
+        fallback={"kind": "stochastic", "table": [[[0.5, 0.5]]]}, rewards=[-1.0, 3.0],
+    )  # fmt: skip
+    bundle, made = Bundle.parse(text), []
+    for age, tired, action, reward in (
+        (20, True, "y", 0.3),
+        (54.5, False, "x", None),
+        (95, True, 1, 99),
+        (18, 0, 0, -1),
+    ):
+        row = {"age": age, "tired": tired}
+        told = {"states": [row], "actions": [action], "rewards": [reward]}
+        users, x = trajectory_from(bundle, told), space.encode(row)
+        becomes = {
+            "x": users.x[0].tolist(),
+            "action": int(users.actions[0]),
+            "reward": float(users.rewards[0]),
+            "lot": -1,
+        }
+        acts = [bundle["actions"][int(one.scores(x, np.zeros(1, dtype=int)).argmax())] for one, _ in bundle.arms]
+        made.append({"row": row, "given": told, "becomes": becomes, "acts": acts})
+    asked = {"kind": "moments", "lots": False}
+    refused = [
+        world.bundle(**changed) for changed in (
+            {"features": space.to_dict()},
+            {"states": ["row"], "horizon": 1, "channel": channel.to_dict(), "query": asked},
+        )
+    ]  # fmt: skip
+    for one in refused:
+        with contextlib.suppress(InvalidInput):
+            Bundle.parse(one)
+            raise AssertionError("a bundle that should be refused")
+    return {"bundle": text.decode(), "people": made, "refused": [one.decode() for one in refused]}
+
+
 def trajectories(bundle: bytes) -> list[dict[str, Any]]:
     """What people's lists become in a study whose rewards lie in [-1, 3]; null is refused."""
     read = Bundle.parse(bundle)
@@ -418,6 +574,10 @@ def made() -> dict[str, Any]:
             "trajectories": trajectories(world.bundle(rewards=[-1.0, 3.0])),
             "seen": seen(world.bundle(**documents.SEEN)),
             "lots": lots(),
+            "rows": rows(),
+            "moment_channels": {n: canonical(channel.to_dict()).decode() for n, channel in moment_channels().items()},
+            "moment_bodies": moment_bodies(),
+            "row_bundle": row_bundle(world),
             "report": {
                 "study": study,
                 "stage": 7,

@@ -59,12 +59,14 @@ function draw() {
   const earned = lived.rewards.reduce((sum, one) => sum + one, 0);
   const open = device.asks && device.answer === "" && !device.frozen;
   part("told").textContent = `Step ${lived.actions.length} of ${HORIZON}. You have earned ${earned}.`;
-  part("advice").textContent = over ? "The end." : `The study suggests: ${device.act(lived.actions.length, at)}.`;
+  const advised = over ? null : device.act(lived.actions.length, at);
+  part("advice").textContent = over ? "The swim is over." : `The study suggests: ${advised}.`;
   part("actions").replaceChildren(
     ...actions.map((name, action) => {
       const button = document.createElement("button");
       button.type = "button";
       button.textContent = name;
+      button.className = !over && name === advised ? "move advised" : "move";
       button.disabled = over;
       button.addEventListener("click", () => move(action));
       return button;

@@ -12,6 +12,7 @@ import { LogisticCoin, below, bernoulli, bernoulliEach, coins, expEnclosure, fai
 import { open, pairFrom, sealer } from "../hpke.js";
 import { parse, parseCanonical } from "../json.js";
 import { readKeys, stageKeys } from "../keys.js";
+import { encodeRow, rowsFrom } from "../rows.js";
 import { innerInfo, keyId, knownCredential, mixerInfo, openName, outerInfo, report, sealEnvelope } from "../seal.js";
 import { digest, examine, pinFrom } from "../signature.js";
 
@@ -185,6 +186,26 @@ async function sealings({ study: hex, keys, info, messages, envelopes }) {
   return found;
 }
 
+/** Rows: what they become, or that they are refused. */
+function rowOf({ declaration, given, x }) {
+  try {
+    return same(encodeRow(rowsFrom(parse(declaration)), given), x);
+  } catch (error) {
+    return error instanceof InvalidInput && x === null;
+  }
+}
+
+/** A bundle over rows: what each draw does, and what is said of a person. */
+async function overRows({ bundle: text, people, refused }) {
+  const bundle = await parseBundle(utf8(text));
+  return [
+    ...people.map((v) => same(trajectoryFrom(bundle, v.given), v.becomes)),
+    ...people.map((v) => same(bundle.arms.map((policy) => act(bundle, policy, 0, v.row)), v.acts)),
+    ...people.map((v) => bundle.actions.includes(act(bundle, bundle.fallback, 0, v.row))),
+    ...(await Promise.all(refused.map(async (one) => (await refusalOf(() => parseBundle(utf8(one)))) === "refused"))),
+  ];
+}
+
 function lots({ actions, weights, arms }) {
   const fractions = weights.map(big);
   return [
@@ -203,6 +224,12 @@ export async function checkVectors(device, sealing) {
     const channel = channelFrom(parse(device.channels[v.channel]));
     return drawn(v, (source) => toHex(encode(channel, v.trajectory, source)), v.body);
   });
+  results.rows = device.rows.map(rowOf);
+  results.moment_bodies = device.moment_bodies.map((v) => {
+    const channel = channelFrom(parse(device.moment_channels[v.channel]));
+    return drawn(v, (source) => toHex(encode(channel, v.person, source)), v.body);
+  });
+  results.row_bundle = await overRows(device.row_bundle);
   results.trajectories = await trajectories(device);
   results.seen = await seen(device.seen);
   results.lots = lots(device.lots);

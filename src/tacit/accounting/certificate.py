@@ -80,11 +80,35 @@ class PrintedGuarantee:
 class Certificate:
     """What the accountant certifies; make one with `certify`.
 
-    `curve` holds pairs (delta, epsilon). `printed` is the guarantee that a paper prints for this calibration (None if
-    no paper is followed). `local_epsilon` is the pure guarantee of each single message that is left when learner and
-    shuffler collude (None: there is no such floor). `events` are what everything was computed from, and `terms` are
-    what it depends on beside; None in certificates of 0.1 and 0.2, and where a privatizer is asked outside of a run.
+    Attributes
+    ----------
+    claim
+        The promised guarantee.
+    epsilon, delta
+        The certified epsilon, rounded up, at the claim's delta.
+    curve
+        The privacy profile: pairs (delta, epsilon).
+    method
+        How epsilon was computed.
+    families
+        Noise and sensitivity of each family of counters.
+    calibration
+        `"tight"` or `"paper"`.
+    printed
+        The guarantee that a paper prints for this calibration; None if no paper is followed.
+    local_epsilon
+        The pure guarantee of each message when learner and shuffler collude; None if there is none.
+    events, others
+        What everything was computed from; `others` are events of other units that may cost more at another delta.
+    terms
+        What else the certificate depends on; None in certificates of 0.1 and 0.2 and outside of a run.
+    unchecked
+        Packages whose noise or events tacit has not checked.
+    coalitions
+        The epsilon that is left against parties that collude.
 
+    Examples
+    --------
     >>> from tacit.accounting.claims import PrivacyUnit
     >>> from tacit.accounting.events import GaussianEvent
     >>> claim = PrivacyClaim(trust="central", epsilon=1.0, delta=1e-6, unit=PrivacyUnit(reports=1, per_stage=1),
@@ -327,11 +351,37 @@ def certify(
 ) -> Certificate:
     """The certificate of the exact accountant for these events under this claim.
 
-    The events describe the change of one unit of the claim: all reports of one person. Where people are exposed to
-    different ones, `others` are those that may cost more at another delta; every number is the largest over all.
-    `paper_says` quotes the guarantee that the paper prints for the claim's epsilon; `paper_delta` is the delta that it
-    prints, if that is not the claim's (0 where the paper promises pure differential privacy). `by` is the privatizer.
+    Parameters
+    ----------
+    events
+        What one unit of the claim is exposed to: pairs (event, number).
+    families
+        Noise and sensitivity by family, for the text.
+    claim
+        The claim to certify.
+    calibration
+        `"tight"` or `"paper"`.
+    paper_says, paper_delta
+        The guarantee that the paper prints for the claim's epsilon, and the delta that it prints, if another.
+    local_epsilon
+        The pure guarantee of a single message, if there is one.
+    others
+        Events of other units that may cost more at another delta.
+    by
+        The privatizer, whose package is named.
 
+    Returns
+    -------
+    Certificate
+        Every number is the largest over all units, rounded up.
+
+    Raises
+    ------
+    InvalidInput
+        If a value breaks a stated rule; the message names it.
+
+    Examples
+    --------
     >>> from tacit.accounting.claims import PrivacyUnit
     >>> from tacit.accounting.events import LaplaceEvent
     >>> claim = PrivacyClaim(trust="local", epsilon=1.0, delta=0.0, unit=PrivacyUnit(reports=1, per_stage=1),

@@ -174,6 +174,20 @@ class PrivacyUnit:
     user is a stage. One report per stage is far cheaper to protect than several, since the stages have noise of their
     own.
 
+    Parameters
+    ----------
+    reports
+        How many reports (trajectories) of one person are protected together.
+    per_stage
+        How many of them may be in one stage.
+
+    Raises
+    ------
+    InvalidInput
+        If a value breaks a stated rule; the message names it.
+
+    Examples
+    --------
     >>> PrivacyUnit(reports=5, per_stage=1).describe()
     'any 5 reports of the same person, at most one per stage'
     """
@@ -241,10 +255,29 @@ class PrivacyUnit:
 class PrivacyClaim:
     """A privacy guarantee with everything it depends on; `delta` = 0 is pure differential privacy.
 
-    `neighbours`: "replace-one" compares any two trajectories of the unit, the empty one included (tacit accounts for
-    the full pattern of changes, which dominates the half that an empty trajectory makes); "zero-out" compares a
-    trajectory with the empty one only. A delta above 1e-3 takes `allow_large_delta=True`.
+    Parameters
+    ----------
+    trust
+        `"central"`, `"shuffle"`, `"local"` or `"none"`.
+    epsilon, delta
+        The bound of the privacy loss; `delta` = 0 is pure differential privacy.
+    unit
+        Whom the claim protects: a `PrivacyUnit`.
+    neighbours
+        `"replace-one"` compares any two trajectories of the unit, the empty one included; `"zero-out"` compares a
+        trajectory with the empty one only.
+    output
+        What an adversary sees.
+    allow_large_delta
+        Accept a delta above 1e-3.
 
+    Raises
+    ------
+    InvalidInput
+        If a value breaks a stated rule; the message names it.
+
+    Examples
+    --------
     >>> claim = PrivacyClaim(trust="shuffle", epsilon=1.0, delta=1e-6, unit=PrivacyUnit(reports=1, per_stage=1),
     ...                      neighbours="replace-one", output="shuffled-transcript")
     >>> claim.notion

@@ -71,7 +71,7 @@ def registry_entry(certificate: Certificate, curator: Curator, *, static: bool) 
     require(certificate.holds, "the registry lists guarantees: a certificate must hold", "one that fails")
     sizes, several = terms.sizes, terms.sizes["batches"] > 1
     world = ", ".join(f"{name.replace('_', ' ')} {sizes[name]}" for name in ("states", "actions") if name in sizes)
-    table = coalition_table(certificate.coalitions, 0)
+    table = coalition_table(certificate.coalitions, 1)
     rho = certificate.concentrated().rho
     technical = dict(certificate.technical)
     basic = {
@@ -87,7 +87,7 @@ def registry_entry(certificate: Certificate, curator: Curator, *, static: bool) 
     privacy_loss = {
         "privacy_unit": f"Person: {claim.unit.describe()}",
         "privacy_unit_details": f"Adjacent datasets differ by {claim.unit.describe()} ({claim.neighbours}). "
-        f"{terms.protected()}",
+        f"Protected: {terms.protected()}",
         "privacy_parameters": {"epsilon": claim.epsilon, **({"delta": claim.delta} if claim.delta else {})},
         "privacy_parameters_details": f"{certificate.verdict} Notion: {claim.notion}. Epsilon at other deltas: "
         f"{technical['epsilon']}.{'' if math.isinf(rho) else f' zCDP: rho {shown_up(rho)}.'}",
@@ -131,7 +131,7 @@ def registry_entry(certificate: Certificate, curator: Curator, *, static: bool) 
             "implementation": implementation,
             "administrative": {
                 "sources": f"Derived again by: {terms.verifier}",
-                "notes": certificate.words,
+                "notes": certificate.verdict,
                 "registry_authors": [curator.author],
             },
         },

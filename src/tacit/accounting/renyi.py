@@ -29,7 +29,7 @@ from tacit.accounting.events.laplace import LaplaceEvent
 from tacit.accounting.events.protocol import Event, Events, rounded_up
 from tacit.accounting.privacy_loss import total
 from tacit.accounting.wording import shown_up
-from tacit.errors import NotSupported, require_real
+from tacit.errors import MAX_EPSILON, NotSupported, require_real
 
 ORDERS: Final = (1.5, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0)
 """At which the Rényi form is shown."""
@@ -60,7 +60,7 @@ class Concentrated:
     def describe(self) -> str:
         """The form in words."""
         if math.isinf(self.rho):
-            return "zCDP: none; the noise is bounded or sampled, so its Rényi divergences are not bounded here."
+            return "zCDP: none; the noise is bounded, sampled, or proved only to be close to a law that has one."
         asked = "" if self.claimed is None else f"claimed rho {self.claimed:g}, which is {str(self.holds).lower()}; "
         orders = ", ".join(f"{shown_up(epsilon)} at order {order:g}" for order, epsilon in self.renyi)
         back = f"; by itself it gives epsilon {shown_up(self.epsilon)} at delta {self.delta:g}" if self.delta else ""
@@ -153,19 +153,19 @@ def epsilon_from_renyi(divergence: Callable[[float], float], delta: float) -> fl
     return min(at(low), at(high))
 
 
-def largest_epsilon(rho: float, certified: Callable[[float], float], high: float) -> float:
-    """The largest epsilon up to `high`, to a part in 10⁶, whose noise is certified for this rho.
+def largest_epsilon(rho: float, certified: Callable[[float], float]) -> float:
+    """The largest epsilon, to a part in 10⁶, whose noise is certified for this rho.
 
     Raises `NotSupported` where the noise has no zCDP form.
     """
-    require_real("rho", rho, low=0.0, open_low=True)
-    if math.isinf(certified(high)):
+    require_real("rho", rho, low=1e-12, high=1e3)
+    low = high = math.sqrt(2.0 * rho)
+    if math.isinf(certified(low)):
         raise NotSupported("this noise has no zCDP form: choose Gaussian or Laplace noise, or a pure mechanism")
-    if certified(high) <= rho:
-        return high
-    low = high
     while certified(low) > rho:
         low, high = low / 2.0, low
+    while high <= MAX_EPSILON / 2.0 and certified(high) <= rho:
+        low, high = high, 2.0 * high
     while high > low * (1.0 + 1e-6):
         middle = 0.5 * (low + high)
         low, high = (middle, high) if certified(middle) <= rho else (low, middle)

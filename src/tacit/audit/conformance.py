@@ -42,7 +42,15 @@ from tacit.accounting.provenance import record_pass
 from tacit.audit import contract_rules, exposure, harness, noise
 from tacit.audit.count_probe import BatchProbe, CountProbe, counts_of, ordinary_users, stacked, users_at
 from tacit.audit.probes import Probe
-from tacit.audit.release_probes import DoseProbe, LossProbe, MomentProbe, ReturnProbe, SoftmaxProbe, ValueProbe
+from tacit.audit.release_probes import (
+    DoseProbe,
+    LossProbe,
+    MomentProbe,
+    ReturnProbe,
+    SoftmaxProbe,
+    ValueProbe,
+    WeightProbe,
+)
 from tacit.errors import TacitError, UnknownName, require_count, require_real
 from tacit.protocol import Privatizer, Totals
 from tacit.release.values import ValueQuery
@@ -51,6 +59,7 @@ from tacit.released.gradients import DoseQuery, SoftmaxQuery
 from tacit.released.losses import LossQuery
 from tacit.released.moments import MomentQuery
 from tacit.released.returns import ReturnQuery
+from tacit.released.weighted_returns import WeightQuery
 
 Rule = Callable[[Any], Iterator[str]]
 
@@ -63,6 +72,7 @@ PROBES: Final[Mapping[type, type[Probe]]] = {
     ReturnQuery: ReturnProbe,
     MomentQuery: MomentProbe,
     ValueQuery: ValueProbe,
+    WeightQuery: WeightProbe,
 }
 """How privatizers are examined, by the type of query that they answer."""
 

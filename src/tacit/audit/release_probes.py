@@ -13,13 +13,15 @@ from tacit.arrays import Floats
 from tacit.audit.count_probe import one_user, stacked
 from tacit.audit.probes import CANARY, HOSTILE, PREFIXES, Probe
 from tacit.data.gradients import Dosed
-from tacit.data.trajectories import FeatureUsers, LossUser, Trajectories
+from tacit.data.trajectories import FeatureUsers, LossUser, Trajectories, WeightedUsers
 from tacit.policies.softmax import public_features, softmax_table, tabular_features
 from tacit.release.values import FACTORS, PolicyValues, ValueQuery
 from tacit.release.vectors import OpenVectors
 from tacit.released.gradients import DoseQuery, SoftmaxQuery
 from tacit.released.losses import LossQuery
 from tacit.released.returns import ReturnQuery
+from tacit.released.weighted_returns import WHOLE
+from tacit.statistics.weighted_returns import GRID as LEVELS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -448,3 +450,80 @@ class MomentProbe(Probe):
         weight = np.where(rows == columns, 2.0**-0.5, 1.0)
         vector = np.concatenate([(gram[:, rows, columns] * weight).ravel(), 2.0 * split["rewards"]])
         return {"moments": vector, "uncovered": (gram - gram.transpose(0, 2, 1)).ravel()}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WeightProbe(Probe):
+    """Weighted returns of one planned batch: weights and rewards of every size, among people without weight."""
+
+    columns: ClassVar[Mapping[str, int]] = {"sums": 0}
+    public: ClassVar[tuple[str, ...]] = ("variance", "users")
+    euclidean: ClassVar[bool] = True
+    ordinary: ClassVar[int] = 12
+
+    @property
+    def stage(self) -> Any:
+        """The release of the batch."""
+        return self.privatizer.first
+
+    def asked(self, k: int) -> Any:
+        """There is one question."""
+        return self.stage.query if self.query is None else self.query
+
+    @property
+    def batch_size(self) -> int:
+        """As many as are planned."""
+        return int(self.stage.target)
+
+    def stated(self, fields: Mapping[str, Floats]) -> dict[str, Floats]:
+        """Every number has a variance of its own."""
+        return {"sums": fields["variance"]}
+
+    def largest_std(self) -> dict[str, float]:
+        """Of the number with the least factor."""
+        least = self.stage.statistic.factors.min() / WHOLE
+        return {"sums": self.stage.noise_variance(self.batch_size) ** 0.5 / least}
+
+    def persons(self) -> list[WeightedUsers]:
+        """Weights none, half and at the cap with the worst, the best and a telling reward; then hostile ones."""
+        ordinary = [self._person(u, s, 0.0) for u in (0.0, 0.5, 1.0) for s in (-0.5, 0.5, CANARY - 0.5)]
+        ordinary += [self._person(1.0, -0.5, 1.0), self._person(-1.0, 0.5, 0.0), self._person(CANARY, 0.1, 0.5)]
+        odd = [self._person(*bad) for one in HOSTILE for bad in ((one, 0.5, 0.0), (1.0, one, 0.0), (1.0, 0.5, one))]
+        return [*ordinary, *odd]
+
+    def _person(self, u: float, s: float, c: float) -> WeightedUsers:
+        return WeightedUsers(*(np.full((1, self.privatizer.shape.policies), value) for value in (u, s, c)))
+
+    def given(self, person: WeightedUsers, k: int, *, everybody: bool = False) -> WeightedUsers:
+        """The person first, then a crowd without weight."""
+        crowd, others = person if everybody else self._person(0.0, 0.0, 0.0), self.batch_size - 1
+        return WeightedUsers(
+            *(np.concatenate([p, np.repeat(q, others, 0)]) for p, q in zip(person, crowd, strict=True))
+        )
+
+    def exact(self, person: WeightedUsers) -> Floats:
+        """The sums of one person from the definition, on the grid of levels."""
+        u, s, c = (np.nan_to_num(part[0], nan=0.0) for part in person)
+        u, c = (np.rint(np.clip(part, 0.0, 1.0) * LEVELS) / LEVELS for part in (u, c))
+        s = np.rint(np.clip(s, -0.5, 0.5) * 2 * LEVELS) / (2 * LEVELS)
+        return np.stack([u * s, u, u**2, u**2 * s, u**2 * s**2, c], axis=1).reshape(1, -1)
+
+    @property
+    def additive(self) -> bool:
+        """Dithers and indices depend on what is rounded and ranked; the noise of a curator does not."""
+        return bool(self.privatizer.claim.trust == "central")
+
+    @property
+    def exact_noise(self) -> bool:  # type: ignore[override]
+        """Small numbers are cut to whole units."""
+        return False
+
+    def quiet(self) -> WeightProbe:
+        """The same statistic without noise, rounding and indices."""
+        stage = self.stage
+        silent = OpenVectors(statistic=stage.statistic, claim=no_privacy(), target=stage.target, least=stage.least)
+        return replace(self, privatizer=replace(self.privatizer, channels=(silent,)))
+
+    def parts(self, numbers: Floats) -> dict[str, Floats]:
+        """One vector, in units of its noise."""
+        return {"weighted returns": numbers * self.stage.statistic.factors.ravel() / WHOLE, "uncovered": np.zeros(0)}

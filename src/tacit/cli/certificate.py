@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
+from tacit.cli.certify import NOTIONS
 from tacit.cli.common import AsJson, OutFile, print_json, say, write_bytes
 from tacit.errors import InvalidInput, UnknownName, require
 
@@ -14,7 +15,6 @@ if TYPE_CHECKING:
     from tacit.accounting.certificate import Certificate
 
 FORMATS: Final = ("registry",)
-NOTIONS: Final = ("dp", "zcdp")
 Source = Annotated[Path, typer.Argument(metavar="PATH", help="Whatever 'tacit verify' takes.")]
 
 certificate = typer.Typer(help="Certificates in other notions and forms.", rich_markup_mode=None)

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from tacit.released.counts import CountShape
 
 PRINTED_FOR_ONE: Final = "the papers print guarantees for one trajectory: there is nothing to compare with"
+NOTIONS: Final = ("dp", "zcdp")
 STATISTICS: Final = ("transitions", "visits", "rewards")
 LOSS_STATISTICS: Final = ("transitions", "visits", "losses")
 
@@ -48,8 +49,8 @@ def _certify(
     actions: Annotated[int, typer.Option(help="Number of actions A.")],
     horizon: Annotated[int, typer.Option(help="Steps of one trajectory, H.")],
     episodes: Annotated[int, typer.Option(help="How many users come in all, K.")],
-    epsilon: Annotated[float, typer.Option(help="The claim's epsilon.")],
     delta: Annotated[float, typer.Option(help="The claim's delta; 0 is pure differential privacy.")],
+    epsilon: Annotated[float | None, typer.Option(help="The claim's epsilon.")] = None,
     batch: Annotated[int | None, typer.Option(help="Users per batch; 1000 with trust shuffle.")] = None,
     calibration: Annotated[str, typer.Option(help="Whose certificate is shown: tight or paper.")] = "tight",
     mechanism: Annotated[str | None, typer.Option(help="See 'tacit list mechanisms'.")] = None,
@@ -73,6 +74,12 @@ def _certify(
         str | None,
         typer.Option(help="secure: as devices or a collector draw it; simulation; by default secure where it can be."),
     ] = None,
+    notion: Annotated[
+        str, typer.Option(help="dp: epsilon and delta; zcdp: the concentrated and Rényi form, too, where there is one.")
+    ] = "dp",
+    rho: Annotated[
+        float | None, typer.Option(help="With --notion zcdp, instead of --epsilon: the claim's rho.")
+    ] = None,
     json: AsJson = False,
 ) -> None:
     """Print the claim, the certificate and the noise of a configuration, tight and as the papers print it."""
@@ -93,11 +100,16 @@ def _certify(
     default = DEFAULT_BATCH if trust == "shuffle" else 1
     users = require_count("batch", default if batch is None else batch)
     require(users <= episodes, f"a batch must not be larger than all {episodes} episodes", users)
+    if notion not in NOTIONS:
+        raise UnknownName("notion", notion, NOTIONS)
+    require((epsilon is None) != (rho is None), "a claim must have either --epsilon or --rho", (epsilon, rho))
+    plain = rho is None or (notion == "zcdp" and feedback is None)
+    require(plain, "--rho belongs to --notion zcdp, without --feedback", notion)
     request = PrivacyRequest(
         trust=cast("Trust", trust),
         shape=CountShape(horizon=horizon, num_states=states, num_actions=actions, staged=not pooled),
         episodes=episodes,
-        epsilon=require_epsilon(epsilon),
+        epsilon=1.0 if epsilon is None else require_epsilon(epsilon),
         delta=delta,
         calibration=cast("Calibration", calibration),
         mechanism=mechanism,
@@ -118,11 +130,19 @@ def _certify(
             raise NotSupported("adversarial losses are certified for simulations here; plan a study of uob-lbps")
         _losses(request, feedback, public_losses, as_json=json)
         return
-    content = certification(request, noise)
+    if rho is not None:
+        from tacit.accounting.renyi import largest_epsilon
+
+        found = largest_epsilon(
+            rho, lambda value: certified(replace(request, epsilon=value), noise)[1].concentrated().rho
+        )
+        request = replace(request, epsilon=found)
+    content, certificate = certification(request, noise), certified(request, noise)[1]
+    form = certificate.concentrated(rho) if notion == "zcdp" else None
     if json:
-        print_json(content)
+        print_json({**content, **({} if form is None else {"zcdp": form.to_dict()})})
         return
-    _show(content, ["", certified(request, noise)[1].describe(), ""])
+    _show(content, ["", certificate.describe(), "", *([] if form is None else [form.describe(), ""])])
 
 
 def _losses(request: PrivacyRequest, feedback: str, public_losses: bool, *, as_json: bool) -> None:

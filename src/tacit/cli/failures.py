@@ -1,11 +1,12 @@
 """How a command fails: one line on stderr, one exit code, and under --json one object on stdout.
 
-    {"error": {"kind": "unknown-name", "message": "unknown environment 'riverswin': did you mean ...", "exit": 2}}
+    {"error": {"kind": "unknown-name", "message": "unknown environment 'riverswin': did you mean ...", "exit": 2,
+               "anchor": "errors.html#unknown-name"}}
 
-kind is `usage` (what was typed is no command of tacit), the class of a refusal (`invalid-input`, `unknown-name`,
-`budget-spent`, `not-supported`, `unsupportable`), `seed-failed`, `row-failed` (of an audit), `interrupted` or `output`
-(a file could not be read or the answer could not be written). Verdicts are answers, no failures: `tacit verify` ends
-with 1 and prints its verdict.
+kind is `usage` (no such command or option), the class of a refusal (`invalid-input`, `unknown-name`,
+`privacy-budget-exceeded`, `not-supported`, `privacy-violation`), `seed-failed`, `row-failed` (of an audit),
+`interrupted` or `output` (a file could not be read or the answer could not be written). docs/errors.md has a section
+for each, which `anchor` names. Verdicts are answers, not failures: `tacit verify` ends with 1 and prints its verdict.
 """
 
 from __future__ import annotations
@@ -52,7 +53,10 @@ def explain(error: Exception, words: Sequence[str]) -> int:
     tell(" ".join(failed.line.split()))
     if FLAG in words:
         message = " ".join(str(failed).split())
-        content: dict[str, Any] = {"error": {"kind": failed.kind, "message": message, "exit": failed.exit_code}}
+        anchor = f"errors.html#{failed.kind}"
+        content: dict[str, Any] = {
+            "error": {"kind": failed.kind, "message": message, "exit": failed.exit_code, "anchor": anchor}
+        }
         try:
             typer.echo(as_json(content))
         except OSError:

@@ -17,7 +17,8 @@ if TYPE_CHECKING:
     from tacit.accounting.certificate import Certificate
     from tacit.study.episodes import DataCheck, Progress
     from tacit.study.feature_learning import FeatureLearned
-    from tacit.study.learning import Behaviour, Keep, Learned, LearnRequest
+    from tacit.study.feature_mapping import FeatureMapping
+    from tacit.study.learning import Behaviour, Learned, LearnRequest
 
 EVERY = 1_000_000
 """After so many rows a line says how far the reading is."""
@@ -46,6 +47,7 @@ def _learn(
     stationary: Annotated[
         bool, typer.Option("--stationary", help="Declare that nothing depends on the step: steps are pooled.")
     ] = False,
+    learner: Annotated[str, typer.Option(help="pessimism, dp-apvi or dp-vapvi.")] = "pessimism",
     compare: Annotated[
         float, typer.Option(help="The share of people who compare the policy with the log's rule, by lot.")
     ] = 0.0,
@@ -72,7 +74,6 @@ def _learn(
     from tacit.planning.widths import DEFAULT_Z
     from tacit.randomness import SecureNoise
     from tacit.runs.signature import sign
-    from tacit.study.feature_learning import FEATURE_MOMENTS, FeatureRequest, learn_from_rows
     from tacit.study.feature_mapping import FeatureMapping, read_feature_log
     from tacit.study.learn_files import check_target, learned_to_dict, releasing, save_learned
     from tacit.study.learning import learn_from, read_log
@@ -97,29 +98,23 @@ def _learn(
     if key is not None:
         sign({}, key)  # a key that cannot sign is refused before anything is released
     if featured is not None:
+        unused = stationary or compare != 0.0 or min_propensity is not None
+        require(not unused, "a log of features has no --stationary, --compare or --min-propensity", "one of them")
         require(
             behaviour == "known", "--behaviour must be 'known': actions were chosen by the features only", behaviour
         )
-        unused = stationary or compare != 0.0 or min_propensity is not None
-        require(not unused, "a log of features has no --stationary, --compare or --min-propensity", "one of them")
-        asked_for = FeatureRequest(
-            features=featured.features, actions=featured.actions.names, reward=(featured.low, featured.high),
-            epsilon=cast("float", epsilon), delta=cast("float", delta), reports_per_person=reports_per_person,
-            stage_people=(1,) * reports_per_person, keep=cast("Keep", keep), fallback=fallback,
-        )  # fmt: skip
-        require(featured.person is not None or reports_per_person == 1, "several reports need a column person", None)
-        found = read_feature_log(log, featured)
-        plan = replace(asked_for, stage_people=(found.people,) * reports_per_person)
-        granted = plan.certificate("secure")
-        if dry_run or out is None:
-            say(granted.describe())
-            return
-        kept_at = ledger or out.parent / f"{log.stem}.ledger.db"
-        limit = None if limits is None else replace(granted.claim, epsilon=limits[0], delta=limits[1])
-        with releasing(out, kept_at, granted, people=found.people, what=FEATURE_MOMENTS, budget=limit) as place:
-            fitted = learn_from_rows(plan, found, SecureNoise(), "secure")
-            save_learned(fitted, place, key=key)
-        _show_fitted(fitted, out / "learned.json", kept_at, as_json=json)
+        asked_for = {"epsilon": epsilon, "delta": delta, "reports_per_person": reports_per_person, "keep": keep}
+        kept_at = None if dry_run or out is None else ledger or out.parent / f"{log.stem}.ledger.db"
+        _learn_features(
+            log,
+            featured,
+            {**asked_for, "fallback": fallback},
+            out=out,
+            ledger=kept_at,
+            limits=limits,
+            key=key,
+            json=json,
+        )
         return
     request, episodes = read_log(
         log,
@@ -132,6 +127,7 @@ def _learn(
         z=DEFAULT_Z,
         fallback=fallback,
         stationary=stationary,
+        learner=learner,
         progress=_progress(),
     )
     noise = SecureNoise()
@@ -160,6 +156,45 @@ def _learn(
         return
     _show(learned)
     say(f"written: {written}; charged: {charged}")
+
+
+def _learn_features(
+    log: Path,
+    known: FeatureMapping,
+    asked: dict[str, Any],
+    *,
+    out: Path | None,
+    ledger: Path | None,
+    limits: tuple[float, float] | None,
+    key: Path | None,
+    json: bool,
+) -> None:
+    """The same from rows of features; without a ledger nothing is released, and the certificate is printed."""
+    from dataclasses import replace
+
+    from tacit.randomness import SecureNoise
+    from tacit.study.feature_learning import FEATURE_MOMENTS, FeatureRequest, learn_from_rows
+    from tacit.study.feature_mapping import read_feature_log
+    from tacit.study.learn_files import releasing, save_learned
+
+    several = asked["reports_per_person"]
+    world: dict[str, Any] = {
+        "features": known.features, "actions": known.actions.names, "reward": (known.low, known.high)
+    }  # fmt: skip
+    # Everything public is checked before the log is opened.
+    public = FeatureRequest(**world, **asked, stage_people=(1,) * several)
+    require(known.person is not None or several == 1, "several reports of a person need a column person", None)
+    found = read_feature_log(log, known)
+    request = replace(public, stage_people=(found.people,) * several)
+    certificate = request.certificate("secure")
+    if ledger is None or out is None:
+        say(certificate.describe())
+        return
+    budget = None if limits is None else replace(certificate.claim, epsilon=limits[0], delta=limits[1])
+    with releasing(out, ledger, certificate, people=found.people, what=FEATURE_MOMENTS, budget=budget) as place:
+        fitted = learn_from_rows(request, found, SecureNoise(), "secure")
+        save_learned(fitted, place, key=key)
+    _show_fitted(fitted, out / "learned.json", ledger, as_json=json)
 
 
 def _show_fitted(fitted: FeatureLearned, written: Path, ledger: Path, *, as_json: bool) -> None:
@@ -201,6 +236,7 @@ def _evaluate(
     min_propensity: Annotated[float | None, typer.Option(help="The least propensity that a row may have.")] = None,
     weight_cap: Annotated[float | None, typer.Option(help="The greatest weight; larger ones are cut.")] = None,
     confidence: Annotated[float, typer.Option(help="Of the intervals.")] = 0.95,
+    trust: Annotated[str, typer.Option(help="central; shuffle and local play every person's device.")] = "central",
     against_log: Annotated[bool, typer.Option(help="Compare with the log's own policy.")] = True,
     out: Annotated[Path | None, typer.Option(help="A new .json file for values, certificate and release.")] = None,
     key: Annotated[Path | None, typer.Option(help="The private key that signs it.")] = None,
@@ -237,6 +273,7 @@ def _evaluate(
         estimator=cast("Any", estimator),
         against_log=against_log,
         confidence=confidence,
+        trust=cast("Any", trust),
         progress=_progress(),
     )
     written = None if out is None else save_evaluation(found, out, key=key)

@@ -56,7 +56,8 @@ def _show_features(named: FeaturePolicy, vouched: str, *, as_json: bool) -> None
         say("KILLED: the fall-back action answers")
     print_table(["feature", *named.actions], named.table(), numeric=list(range(1, len(named.actions) + 1)))
     low, high = named.reward
-    say(f"expected reward of an action: {(low + high) / 2:g} and what the features add; fall-back: {named.fallback}")
+    fallback = "none" if named.fallback is None else "carried along"
+    say(f"expected reward of an action: {(low + high) / 2:g} and what the features add; fall-back: {fallback}")
     say(f"signature: {vouched}")
 
 

@@ -77,13 +77,19 @@ def _new(
     sees: Annotated[
         Path | None, typer.Option(help="What policies see of every state, as JSON: the feature of each state.")
     ] = None,
+    features: Annotated[
+        Path | None, typer.Option(help="In place of states and horizon: the declaration of people's rows, as JSON.")
+    ] = None,
     json: AsJson = False,
 ) -> None:
     """Plan a study: noise for the claim, stages, certificate. The design goes to the collector as design.json."""
     wanted = {"horizon": horizon, "trust": trust, "epsilon": epsilon, "delta": delta, "stages": stages}
     wanted |= {"target": target, "states": states, "actions": actions}
+    if features is not None:
+        both = sorted(option for option in ("states", "horizon") if wanted.pop(option) is not None)
+        require(not both, "features come in place of states and horizon", f"also --{', --'.join(both)}" if both else "")
     if design is not None:
-        told = {**wanted, "support": support, "sees": sees}
+        told = {**wanted, "support": support, "sees": sees, "features": features}
         given = sorted(option for option, value in told.items() if value is not None)
         require(not given, "a design has all options in it", f"also --{', --'.join(given)}" if given else "")
         from tacit.study.contract import read_design_file
@@ -110,6 +116,7 @@ def _new(
             stage_loss_budget=stage_loss_budget,
             support=support,
             sees=sees,
+            features=features,
         )
     _begin(directory, planned, json=json)
 
@@ -144,12 +151,17 @@ def _planned(**options: Any) -> Any:
     except ValueError as error:
         raise InvalidInput("rewards must be LOW,HIGH, as in --rewards 0,10") from error
     for part in ("states", "actions"):
-        options[part] = _names(part, options[part])
+        if options.get(part) is not None:
+            options[part] = _names(part, options[part])
     if options["ladder"] is not None:
         options["ladder"] = _sizes(options["ladder"])
     for part in ("support", "sees"):
         if options[part] is not None:
             options[part] = read_json_file(options[part])
+    if options["features"] is not None:
+        from tacit.study.feature_mapping import features_from
+
+        options["features"] = features_from(read_json_file(options["features"]))
     chosen = {option: value for option, value in options.items() if value is not None}
     return plan_study(**chosen, rewards=bounds)
 

@@ -247,6 +247,30 @@ class FeatureUsers(NamedTuple):
         return f"FeatureUsers({len(self.actions)} users)"  # never what they did
 
 
+class WeightedUsers(NamedTuple):
+    """Users with weights of policies: mean weights over the cap, centered weighted rewards, shares that were cut."""
+
+    u: Floats
+    """[n, policies]: in [0, 1]."""
+    s: Floats
+    """[n, policies]: in [-1/2, 1/2]."""
+    c: Floats
+    """[n, policies]: in [0, 1]."""
+
+    @property
+    def users(self) -> int:
+        """How many they are."""
+        return len(self.u)
+
+    def one(self, k: int) -> WeightedUsers:
+        """The k-th of them."""
+        own = slice(k, k + 1)
+        return WeightedUsers(self.u[own], self.s[own], self.c[own])
+
+    def __repr__(self) -> str:
+        return f"WeightedUsers({len(self.u)} users)"  # never what they did
+
+
 class LayeredWorld(NamedTuple):
     """The sampler's arrays; the pair (x,a) has the number x A + a and its triples stand side by side."""
 

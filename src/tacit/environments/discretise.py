@@ -3,6 +3,7 @@
     Numbers    a Discrete space as it is
     Product    several Discrete numbers as one (Tuple, MultiDiscrete, MultiBinary), the last one changing fastest
     Bins       intervals per dimension, for real numbers and for whole ones; `tiles` makes even ones
+    Rows       no states, but rows of declared features
     Function   a function by its name, `package.module:function`, for whatever else
 
 All of them are frozen, hashable and JSON-ready: a result keeps the discretiser that made its states. Values beyond the
@@ -22,8 +23,9 @@ from typing import Any, Final, Protocol, runtime_checkable
 import gymnasium
 import numpy as np
 
-from tacit.arrays import Ints
+from tacit.arrays import Floats, Ints
 from tacit.errors import InvalidInput, NotSupported, UnknownName, require, require_count, require_real
+from tacit.features import Features
 
 CARRIED: Final[dict[str, Callable[..., Any]]] = {}
 """Functions by name that were handed over or came with a run: those of a script or notebook cannot be imported."""
@@ -267,7 +269,51 @@ class Function:
         return {"kind": "function", "function": self.function, "count": self.count}
 
 
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """No states: observations are rows of declared features, for linear learners.
+
+    >>> Rows(Features(age=(18, 90))).encode([np.array([18.0])]).round(2).tolist()
+    [[0.71, -0.71]]
+    """
+
+    features: Features
+
+    def __post_init__(self) -> None:
+        if isinstance(self.features, Mapping):
+            object.__setattr__(self, "features", Features.from_dict(self.features))
+        kind = type(self.features).__name__
+        require(isinstance(self.features, Features), "features must be declared as tacit.Features(...)", kind)
+
+    @property
+    def size(self) -> int:
+        """People are in one state: their rows tell them apart."""
+        return 1
+
+    def state(self, observation: Any) -> int:
+        """The one state."""
+        return 0
+
+    def states(self, observations: Any) -> Ints:
+        """The one state, for as many as there are."""
+        return np.zeros(len(observations), dtype=np.int64)
+
+    def encode(self, observations: Sequence[Any]) -> Floats:
+        """Rows [n,d]."""
+        whole = np.stack(observations) if isinstance(observations[0], np.ndarray) else list(observations)
+        return self.features.encode(whole)
+
+    def names(self) -> tuple[str, ...]:
+        """Of the one state."""
+        return ("any row",)
+
+    def to_dict(self) -> dict[str, Any]:
+        """JSON-ready values."""
+        return {"kind": "rows", "features": self.features.to_dict()}
+
+
 KINDS: Final[Mapping[str, Callable[..., Discretiser]]] = {
+    "rows": Rows,
     "numbers": Numbers,
     "product": Product,
     "bins": Bins,
@@ -314,7 +360,7 @@ def discretiser_of(space: gymnasium.Space[Any], what: str) -> Discretiser:
         raise NotSupported(
             f"{what} observes {n} real numbers and learners count states: choose public bins before anybody comes, "
             f"discretise=tiles(low=[...], high=[...], counts=[...]) with {n} entries each, or Bins(edges=...), "
-            "from tacit.environments.discretise"
+            "from tacit.environments.discretise; for a single decision, features=Features(...)"
         )
     raise NotSupported(
         f"{what} observes {space}, for which there is no ready discretiser: name a function, "

@@ -23,8 +23,29 @@ from tacit.errors import require_count
 def estimate_model(environment: LiveWorld | str | Any, episodes: int, *, seed: int = 0, **choices: Any) -> TabularMDP:
     """A `TabularMDP` from episodes under uniformly random actions, marked as estimated; pooled over the steps.
 
-    `choices` are those of `tacit.live`, where it is not a live world already.
+    Parameters
+    ----------
+    environment
+        A live world, an id or an environment.
+    episodes
+        How many are sampled under uniformly random actions.
+    seed
+        Of the sampling.
+    **choices
+        Those of `tacit.live`, where it is not a live world already.
 
+    Returns
+    -------
+    TabularMDP
+        Marked as estimated; for planning, never for regret.
+
+    Raises
+    ------
+    InvalidInput
+        If a value breaks a stated rule; the message names it.
+
+    Examples
+    --------
     >>> model = estimate_model("Blackjack-v1", 200)
     >>> model.name, model.num_states, model.horizon
     ('Blackjack-v1 (estimated from 200 episodes)', 29, 4)

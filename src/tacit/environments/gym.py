@@ -134,6 +134,16 @@ def from_gymnasium(
     reward_kind
         How a simulation draws rewards from their means.
 
+    Returns
+    -------
+    TabularMDP
+        The model, with rewards scaled to [0, 1].
+
+    Raises
+    ------
+    NotSupported
+        If the environment exposes no table or has other spaces.
+
     Examples
     --------
     >>> from_gymnasium("FrozenLake-v1", horizon=20)

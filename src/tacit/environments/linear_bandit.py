@@ -9,6 +9,7 @@ Worlds that break the assumption, with one parameter per action:
     logistic   P = 1/(1 + exp(-6 u_a))                    quad   u_a + √d x'W_a x/2, W_a symmetric, entries N(0, 1)/d
     heavy      x = (1, z)/√d, shortened to 1, z ~ t₂      corr   z = .95 L f + .31 e with two factors f
     xor        P = 1/2 ± sign(x_1 x_2)/4, + for odd actions: no linear function of x says anything
+    xor-product    the same, and the last feature is the declared product z_1 z_2
 
 The number of a world seeds its parameters; people are drawn from the coins of a run.
 """
@@ -26,7 +27,7 @@ from numpy.typing import NDArray
 from tacit.arrays import Floats
 from tacit.errors import InvalidInput, UnknownName, require, require_count
 
-MODELS: Final = ("linear", "logistic", "quad", "heavy", "corr", "xor")
+MODELS: Final = ("linear", "logistic", "quad", "heavy", "corr", "xor", "xor-product")
 FIRST_SEED: Final = 1000
 """Worlds are seeded by 1000 plus their number."""
 
@@ -58,7 +59,8 @@ class FeatureBandit:
             raise UnknownName("model of linear-bandit", self.model, MODELS)
         if self.shared and self.model != "linear":
             raise InvalidInput(f"a shared parameter must come with the model 'linear', got '{self.model}'")
-        require(self.model != "xor" or d > 2, "xor must have at least 3 features", d)
+        least = {"xor": 3, "xor-product": 4}.get(self.model, 2)
+        require(d >= least, f"{self.model} must have at least {least} features", d)
         rng = np.random.default_rng(FIRST_SEED + self.seed)
         theta = rng.normal(size=(1 if self.shared else A, d))
         theta /= np.linalg.norm(theta, axis=1, keepdims=True)
@@ -112,6 +114,8 @@ class FeatureBandit:
             x[:, 1:] = 0.95 * rng.normal(size=(people, 2)) @ self.loads.T + 0.31 * rng.normal(size=(people, d - 1))
         else:
             x[:, 1:] = rng.normal(size=(people, d - 1))
+        if self.model == "xor-product":
+            x[:, -1] = x[:, 1] * x[:, 2]
         x /= np.maximum(1.0, np.sqrt((x * x).sum(axis=1, keepdims=True)))
         return x
 
@@ -122,7 +126,7 @@ class FeatureBandit:
         u = x @ self.theta.T
         if self.model == "logistic":
             return np.asarray(1.0 / (1.0 + np.exp(-6.0 * u)))
-        if self.model == "xor":
+        if self.model.startswith("xor"):
             sign = np.where(np.arange(self.actions) % 2 == 1, 0.25, -0.25)
             return np.asarray(0.5 + np.sign(x[:, 1] * x[:, 2])[:, None] * sign)
         if self.model == "quad":

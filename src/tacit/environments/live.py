@@ -24,7 +24,15 @@ import numpy as np
 from gymnasium.envs.registration import EnvSpec
 
 from tacit.arguments import checked
-from tacit.environments.discretise import Discretiser, Function, by_name, carry, discretiser_from_dict, discretiser_of
+from tacit.environments.discretise import (
+    Discretiser,
+    Function,
+    Rows,
+    by_name,
+    carry,
+    discretiser_from_dict,
+    discretiser_of,
+)
 from tacit.environments.live_presets import LivePreset
 from tacit.environments.live_sources import (
     is_id,
@@ -38,6 +46,7 @@ from tacit.environments.live_sources import (
     spec_of,
 )
 from tacit.errors import InvalidInput, NotSupported, require, require_count, require_real
+from tacit.features import Features
 from tacit.memory import available_memory, require_free
 from tacit.policies import Policy, policy_from_dict, policy_to_dict
 from tacit.support import Support
@@ -57,6 +66,27 @@ class LiveWorld:
 
     Built by `live`, which fills in what is known about an id and checks the whole against the environment's spaces.
 
+    Attributes
+    ----------
+    source, made_by_function, options
+        The id or function that makes the environment, and with which options.
+    horizon, repeat
+        Decisions of an episode, and steps of the environment per decision.
+    discretiser
+        The public rule from observations to states.
+    low, high
+        Public bounds of the reward of a decision.
+    num_actions, first_action
+        The number of actions, and the environment's number of the first one.
+    ends, stationary, support, rounded
+        Public declarations about ends, steps, possible moves and rounding.
+    evaluation, vector
+        Fresh episodes that measure a policy; whether environments are stepped together.
+    policies, baseline
+        Named policies of the world, and the one in use.
+
+    Examples
+    --------
     >>> import tacit
     >>> world = tacit.live("Blackjack-v1")
     >>> isinstance(world, LiveWorld), world.horizon, world.num_actions
@@ -221,6 +251,7 @@ def live(
     horizon: int | None = None,
     rewards: tuple[float, float] | None = None,
     discretise: Discretiser | None = None,
+    features: Features | None = None,
     repeat: int | None = None,
     ends: bool | None = None,
     stationary: bool | None = None,
@@ -242,6 +273,9 @@ def live(
         clipped, and the share of those is reported (simulation only).
     discretise
         The public rule from observations to states; spaces of whole numbers need none.
+    features
+        Instead of a discretiser, for worlds of one decision: what observations mean as rows of features. Learners are
+        then linear ones.
     repeat
         How many steps of the environment one decision lasts; its reward is their sum.
     ends
@@ -261,6 +295,16 @@ def live(
 
     Horizon, bounds, discretiser, repeat and declaration of the ids in `tacit list environments` are known.
 
+    Returns
+    -------
+    LiveWorld
+        The public description of the world, checked against the environment's spaces.
+
+    Raises
+    ------
+    InvalidInput
+        If a value breaks a stated rule; the message names it.
+
     Examples
     --------
     >>> live("Blackjack-v1")
@@ -279,6 +323,10 @@ def live(
         source, by_function = name_of(environment), True
     else:
         raise InvalidInput(f"a live world must be an id, an environment or a function, got {environment!r}")
+    if features is not None:
+        require(discretise is None, "features and a discretiser exclude each other", "both")
+        discretise, horizon = Rows(features), 1 if horizon is None else horizon
+        require(horizon == 1, "a world of features must have one decision", horizon, "use horizon=1")
     known, bounds = preset_of(source), rewards
     pair = bounds is None or (isinstance(bounds, Sequence) and not isinstance(bounds, str) and len(bounds) == 2)
     require(pair, "rewards must be the public bounds (low, high) of one decision's reward", bounds)

@@ -71,6 +71,23 @@ class EnvironmentInfo:
 def make_environment(spec: str) -> Environment:
     """Build the environment that a specification names, of whatever kind.
 
+    Parameters
+    ----------
+    spec
+        Name with options, such as `riverswim:states=4,horizon=6`.
+
+    Returns
+    -------
+    Environment
+        A `TabularMDP`, or an environment of another kind.
+
+    Raises
+    ------
+    UnknownName
+        If no registry knows a name; the message suggests the nearest one.
+
+    Examples
+    --------
     >>> make_environment("riverswim:states=5,horizon=8")
     TabularMDP('riverswim', states=5, actions=2, horizon=8, homogeneous, bernoulli rewards)
     >>> make_environment("dose-bandit:contexts=3").num_states
@@ -130,10 +147,17 @@ def make_layered(spec: str) -> LossWorld:
 def list_environments() -> tuple[EnvironmentInfo, ...]:
     """The named environments with a one-line summary and their parameters with defaults, in alphabetical order.
 
+    Returns
+    -------
+    tuple of EnvironmentInfo
+        Name, summary and parameters of each.
+
+    Examples
+    --------
     >>> [info.name for info in list_environments()]  # doctest: +ELLIPSIS
     ['contextual-bandit', 'dose-bandit', 'ev-charging', ..., 'treatment', 'treatment-bandit']
-    >>> dict(list_environments()[9].parameters)
-    {'states': 4, 'horizon': 6}
+    >>> [dict(info.parameters) for info in list_environments() if info.name == "riverswim"]
+    [{'states': 4, 'horizon': 6}]
     """
     return described(ENVIRONMENTS)
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Final, Literal
 
-from tacit.errors import InvalidInput, NotSupported, require, require_count, require_real
+from tacit.errors import InvalidInput, NotSupported, number_from, require, require_count, require_real
 
 PolicyKind = Literal["softmax", "linear", "gaussian", "neural"]
 
@@ -99,4 +99,4 @@ def _value(name: str, option: str, text: str) -> object:
         return text
     limits = {"rate": (0.0, 1.0, True), "barrier": (0.0, math.inf, False), "baseline": (-math.inf, math.inf, False)}
     low, high, open_low = limits.get(option, (0.0, math.inf, True))
-    return require_real(what, text, low=low, high=high, open_low=open_low)
+    return require_real(what, number_from(text), low=low, high=high, open_low=open_low)

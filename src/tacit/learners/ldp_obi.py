@@ -31,7 +31,7 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from tacit.arrays import Floats, Ints
-from tacit.errors import InvalidInput, NotSupported, require, require_real
+from tacit.errors import InvalidInput, NotSupported, number_from, require, require_real
 from tacit.kernels import lean_kernel
 from tacit.learners.contract import CountRequest, KernelLearner, ask_nothing
 from tacit.learners.ucbvi import UCBVI, practical_ucbvi
@@ -278,8 +278,4 @@ def make_ldp_obi(request: CountRequest) -> LDPOBI | UCBVI:
 
 
 def _number(name: str, text: str) -> float:
-    try:
-        value = float(text)
-    except ValueError:
-        raise InvalidInput(f"{name} of ldp-obi must be a number, got {text!r}") from None
-    return require_real(name, value)
+    return require_real(f"{name} of ldp-obi", number_from(text))

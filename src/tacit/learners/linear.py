@@ -8,6 +8,7 @@
     lin-ucb       mean·x + z ‖covariance^½ x‖
     lin-greedy    mean·x
     last batch    mean·x, and nobody reports
+    valid         lin-ucb with a region that contains the parameters with probability 95 % (`planning.linear_bounds`)
 
 The same numbers serve every world, every size, one parameter or many, central and shuffle trust: none is tuned per
 world. No theorem gives them.
@@ -22,9 +23,10 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from tacit.arrays import Floats, Ints
-from tacit.errors import InvalidInput, require_count, require_real
+from tacit.errors import InvalidInput, NotSupported, require_count, require_real
 from tacit.learners.contract import PlanningLearner, statistics_of
 from tacit.learners.schedules import given_stages, growing_batches
+from tacit.planning.linear_bounds import LinearRegion, linear_region
 from tacit.planning.linear_posterior import DRAWS, INFLATION, LinearPosterior, linear_posterior, thompson_draws
 from tacit.policies import LinearPolicy
 from tacit.protocol import Constants, Plan, PrivateStatistics
@@ -32,6 +34,8 @@ from tacit.released.moments import MomentNoise, MomentQuery, MomentShape, Moment
 
 DEFAULT_WIDTH: Final[Mapping[str, float]] = {"lin-ts": INFLATION, "lin-ucb": 0.5, "lin-greedy": 0.0}
 """z of every learner."""
+FAILURE: Final = 0.05
+"""Of the regions of the constants 'valid', over a whole run."""
 LEAST_FIRST: Final = 50
 EXPLORE: Final[Mapping[bool, float]] = {False: 6.0, True: 0.15}
 """Local trust: c, for one parameter per action and for a shared one, whose actions say something about each other."""
@@ -49,6 +53,8 @@ class FeatureRequest:
     z: float | None
     noise: MomentNoise
     options: Mapping[str, str]
+    gaussian: bool = False
+    """Whether the noise of sums is sub-Gaussian with its own variance, or there is none."""
     sizes: tuple[int, ...] | None = None
     """The users of every stage that reports, where they are fixed; None: the learner's own schedule."""
     contexts: Floats | None = None
@@ -103,13 +109,13 @@ class LinearBatches(PlanningLearner[Any, MomentQuery]):
     """What linear learners share: batches that grow, of which the last one follows the mean and reports nothing."""
 
     asks = MomentQuery
-    constants: Constants = "practical"
     growth = 1.5
 
     def __init__(self, request: FeatureRequest) -> None:
         self.name, self.shape, self._noise = request.name, request.shape, request.noise
-        if request.constants not in (None, "practical"):
-            raise InvalidInput(f"no theorem gives constants for {request.name}; use constants 'practical'")
+        if request.constants not in (None, "practical", "valid"):
+            raise InvalidInput(f"no theorem gives constants for {request.name}; use constants 'practical' or 'valid'")
+        self.constants: Constants = request.constants or "practical"
         self._width = require_real("z", DEFAULT_WIDTH[self.name] if request.z is None else request.z, low=0.0)
         self.z: float | None = self._width
         episodes = require_count("episodes", request.episodes)
@@ -130,6 +136,10 @@ class LinearBatches(PlanningLearner[Any, MomentQuery]):
 
     def _posterior(self, belief: Any) -> LinearPosterior:
         raise NotImplementedError
+
+    def posterior(self, belief: Any) -> LinearPosterior:
+        """What is known of the parameters, with the noise of the releases in it."""
+        return self._posterior(belief)
 
     def _planned(self, belief: Any, policy: LinearPolicy) -> Any:
         """The belief, once it is known what the batch follows."""
@@ -154,7 +164,12 @@ class LinearBatches(PlanningLearner[Any, MomentQuery]):
         if stage == 0:
             return LinearPolicy(np.zeros((1, M, d)), self.shape.actions, uniform=True)
         z = 0.0 if last else self._width
+        if self.constants == "valid":
+            return self._optimistic(belief, last)
         return policy_of(self._posterior(belief), self.shape.actions, learner=self.name, z=z, rng=rng)
+
+    def _optimistic(self, belief: Any, last: bool) -> LinearPolicy:
+        raise NotImplementedError
 
     def last(self, belief: Any, plan: Plan[Any], rng: np.random.Generator) -> Plan[Any]:
         """A study that ends early serves the mean of what is believed."""
@@ -186,6 +201,16 @@ class LinearLearner(LinearBatches):
     (176, 264, 397, 595, 893, 1340, 2010, 3015, 4522, 6788)
     """
 
+    def __init__(self, request: FeatureRequest) -> None:
+        if request.constants == "valid":
+            if not request.gaussian:
+                raise NotSupported("valid regions need noise with sub-Gaussian sums: use trust central, or practical")
+            if request.z is not None:
+                raise InvalidInput("z belongs to the practical rule; leave it out with constants 'valid'")
+        super().__init__(request)
+        if self.constants == "valid":
+            self.z = None
+
     def _first(self, episodes: int) -> float:
         _, of_rewards = self._noise.moment_std(max(2, episodes // 10), REPORT)
         return 8.0 * self.shape.features * self.shape.slots * (1.0 + of_rewards)
@@ -196,6 +221,15 @@ class LinearLearner(LinearBatches):
 
     def _posterior(self, belief: LinearBelief) -> LinearPosterior:
         return believed(belief.moments)
+
+    def region(self, belief: LinearBelief) -> LinearRegion:
+        """Where the parameters are, with probability 95 % over the whole run: the constants 'valid'."""
+        stages = max(1, len(self.stages) - 1)
+        return linear_region(belief.moments, grid=self.shape.grid, failure=FAILURE, stages=stages)
+
+    def _optimistic(self, belief: LinearBelief, last: bool) -> LinearPolicy:
+        found = self.region(belief)
+        return LinearPolicy(found.mean[None], self.shape.actions, widths=None if last else found.widths)
 
     def update(self, belief: LinearBelief, released: PrivateStatistics[MomentStatistics]) -> LinearBelief:
         """Add a batch to those before."""
@@ -230,6 +264,8 @@ class LocalLinearLearner(LinearBatches):
     growth = 1.3
 
     def __init__(self, request: FeatureRequest) -> None:
+        if request.constants == "valid":
+            raise NotSupported("valid regions need second moments, which local trust does not release: use practical")
         if request.contexts is None:
             raise InvalidInput(
                 f"{request.name} needs declared rows under local trust, which releases no second moments"

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from typing import Any, Final, Literal, NamedTuple
 
 from tacit.arrays import Floats
-from tacit.errors import InvalidInput, require_real
+from tacit.errors import InvalidInput, number_from, require_real
 from tacit.kernels import lean_kernel
 from tacit.learners.contract import DEFAULT_CONSTANTS, KernelLearner, ask_nothing, plan_nothing
 from tacit.planning.layered import CONVERGED, FALLBACKS, GAP, ITERATIONS, RESIDUAL, LayeredGeometry, layered_shape
@@ -84,7 +84,9 @@ class LossRequest:
     def number(self, option: str) -> float:
         """An option of the learner, read as a number."""
         text = self.options[option]
-        return require_real(f"{self.name}:{option}", text, low=0.0, high=math.inf, open_low=option == "eta")
+        return require_real(
+            f"{self.name}:{option}", number_from(text), low=0.0, high=math.inf, open_low=option == "eta"
+        )
 
     @property
     def failure_prob(self) -> float:

@@ -28,6 +28,7 @@ from tacit.learners.ldp_obi import TUNING as OBI_TUNING
 from tacit.learners.ldp_obi import make_ldp_obi
 from tacit.learners.ldp_psrl import make_ldp_psrl, uses_squares
 from tacit.learners.linear import make_linear
+from tacit.learners.linucb_published import make_published
 from tacit.learners.loss_contract import LossRequest
 from tacit.learners.private_po import RarelyImproved, make_private_ucb_po
 from tacit.learners.private_ucb_vi import PrivateUCBVI
@@ -246,12 +247,26 @@ LEARNERS: Final[Mapping[str, LearnerRow]] = named("tacit.learners", {
         summary="optimism over rows of features, by the same posterior",
         asks=MomentQuery,
         build=make_linear,
+        valid=True,
     ),
     "lin-greedy": LearnerRow(
         summary="the best guess over rows of features, by the same posterior",
         asks=MomentQuery,
         build=make_linear,
     ),
+    **{
+        name: LearnerRow(
+            summary=f"LinUCB on noisy running sums, as published ({paper}); calibration paper",
+            asks=MomentQuery,
+            build=make_published,
+            unverified="noise, shifts and widths are quoted from memory of the paper, not compared with its text",
+        )
+        for name, paper in (
+            ("jdp-linucb", "joint DP: Shariff and Sheffet 2018"),
+            ("ldp-linucb", "local: Zheng et al. 2020"),
+            ("sdp-linucb", "shuffle: Chowdhury and Zhou 2022"),
+        )
+    },
     "dp-pg": LearnerRow(
         summary="private policy gradient, one pass over fresh users (He and Zhou 2025)",
         asks=SoftmaxQuery,
@@ -329,6 +344,13 @@ class LearnerInfo:
 def list_learners() -> tuple[LearnerInfo, ...]:
     """The named learners, as `tacit list learners` shows them.
 
+    Returns
+    -------
+    tuple of LearnerInfo
+        Name, summary, query and options of each.
+
+    Examples
+    --------
     >>> [found.options["bonus"] for found in list_learners() if found.name == "ucbvi"]
     [('hoeffding', 'bernstein')]
     """

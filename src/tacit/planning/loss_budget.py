@@ -85,7 +85,7 @@ def mean_bounds(total: float, users: float, log_term: float, *, off: float = 0.0
     >>> round(low, 3), round(high, 3)
     (0.449, 0.551)
     """
-    require(users > 0.0, "a sum of returns must be of somebody", users)
+    require(users > 0.0, "a sum of returns must have at least one user", users)
     low, high = 0.0, 1.0
     for tilt in GRID:
         low = max(low, math.expm1((tilt * (total - off) - log_term) / users) / math.expm1(tilt))

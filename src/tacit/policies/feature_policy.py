@@ -4,7 +4,7 @@
     act(row)                                              the action with the largest value, the first of equal ones
 
 The policy holds one θ of every action, or several draws of a posterior, of which lots choose one. A killed policy
-answers with its fall-back action. Everything here is public.
+answers with its fall-back. Everything here is public.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import numpy as np
 
 from tacit.arrays import Floats
 from tacit.documents import digest, parse_json, vouched, without_seal
-from tacit.errors import InvalidInput, UnknownName, require, require_real
+from tacit.errors import InvalidInput, require, require_real
 from tacit.features import Features
 from tacit.notebook import block, grid
 from tacit.policies.linear import LinearPolicy
@@ -48,8 +48,8 @@ class FeaturePolicy:
     """The public bounds of rewards."""
     policy: LinearPolicy
     """One parameter per action."""
-    fallback: str | None = None
-    """The action that a killed policy answers with."""
+    fallback: tuple[float, ...] | None = None
+    """The probabilities of the actions that a killed policy answers with, whatever the row."""
     killed: bool = False
 
     def __post_init__(self) -> None:
@@ -62,8 +62,11 @@ class FeaturePolicy:
         fits = self.policy.actions == shape[0] and self.policy.coefficients.shape[1:] == shape
         rule = f"coefficients must have the shape [draws, {shape[0]}, {shape[1]}]"
         require(fits, rule, self.policy.coefficients.shape)
-        if self.fallback is not None and self.fallback not in self.actions:
-            raise UnknownName("fall-back action", self.fallback, self.actions)
+        if self.fallback is not None:
+            p = tuple(require_real("the probability of a fall-back action", one, 0.0, 1.0) for one in self.fallback)
+            whole = len(p) == len(self.actions) and abs(sum(p) - 1.0) < 1e-9
+            require(whole, "the probabilities of the fall-back must be one per action and add up to 1", list(p))
+            object.__setattr__(self, "fallback", p)
         require(isinstance(self.killed, bool), "killed must be true or false", self.killed)
         require(self.fallback is not None or not self.killed, "a killed policy must have a fallback", None)
 
@@ -73,20 +76,20 @@ class FeaturePolicy:
 
     def act(self, row: Any, coins: np.random.Generator | None = None) -> str:
         """The name of the action for one row; where there are several draws, `coins` choose one of them."""
-        if self.killed and self.fallback is not None:
-            return self.fallback
-        x = self.features.encode(row)
-        require(len(x) == 1, "act answers for one row", len(x))
-        certain = len(self.policy.coefficients) == 1 and not self.policy.uniform
-        if coins is None and not certain:
+        p = self.probabilities(row)
+        require(len(p) == 1, "act answers for one row", len(p))
+        certain = np.flatnonzero(p[0] == 1.0)
+        if len(certain) == 1:
+            return self.actions[int(certain[0])]
+        if coins is None:
             raise InvalidInput("this policy draws lots; hand over coins, a numpy generator")
-        return self.actions[self.policy.act(x[0], coins=coins)]
+        return self.actions[int(coins.choice(len(self.actions), p=p[0]))]
 
     def probabilities(self, rows: Any) -> Floats:
         """[n,actions]: with which probability each action is taken; the fall-back for certain if it is killed."""
         x = self.features.encode(rows)
         if self.killed and self.fallback is not None:
-            return np.tile(np.eye(len(self.actions))[self.actions.index(self.fallback)], (len(x), 1))
+            return np.tile(np.array(self.fallback), (len(x), 1))
         return self.policy.probabilities_of(x)
 
     def values(self, rows: Any) -> Floats:
@@ -114,7 +117,7 @@ class FeaturePolicy:
             "actions": list(self.actions),
             "reward": list(self.reward),
             "policy": policy_to_dict(self.policy),
-            "fallback": self.fallback,
+            "fallback": None if self.fallback is None else list(self.fallback),
             "killed": self.killed,
         }
 
@@ -132,6 +135,8 @@ class FeaturePolicy:
                 raise
             raise InvalidInput(f"the numbers of a policy must be complete: {type(error).__name__}") from error
         named = {name: plain[name] for name in ("actions", "reward", "fallback", "killed")}
+        listed = named["fallback"] is None or isinstance(named["fallback"], list)
+        require(listed, "the fall-back of a policy must be a list of probabilities, or null", "another type")
         return cls(features=Features.from_dict(plain["features"]), policy=policy, **named)  # type: ignore[arg-type]
 
     def to_json(self) -> str:

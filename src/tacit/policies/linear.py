@@ -9,7 +9,7 @@ width F is optimism; None: there is none. A `uniform` policy takes every action 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -48,6 +48,12 @@ class LinearPolicy:
     def shared(self) -> bool:
         """Whether actions have rows of their own and share one parameter."""
         return self.coefficients.shape[1] == 1 and self.actions > 1
+
+    def each(self) -> tuple[LinearPolicy, ...]:
+        """The draws one by one."""
+        if self.uniform:
+            return (replace(self, coefficients=self.coefficients[:1]),)
+        return tuple(replace(self, coefficients=one[None]) for one in self.coefficients)
 
     def scores(self, x: NDArray[np.float64], draws: NDArray[np.int64]) -> NDArray[np.float64]:
         """The scores [n,A] of rows x[n,d], or x[n,A,d] where actions have rows of their own; draws[n] below J."""

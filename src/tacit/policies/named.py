@@ -95,6 +95,26 @@ class PolicySupport:
 class NamedPolicy:
     """A policy of a tabular world, by name.
 
+    Parameters
+    ----------
+    policy
+        The policy.
+    states, actions
+        Their names.
+    fallback
+        The policy that answers when this one is killed.
+    killed
+        Whether the kill switch was used.
+    support
+        Which decisions were learned from data, and how well they are supported.
+
+    Raises
+    ------
+    InvalidInput
+        If a value breaks a stated rule; the message names it.
+
+    Examples
+    --------
     >>> treat = DeterministicPolicy(np.array([[0, 1], [0, 0]]))
     >>> never = DeterministicPolicy(np.zeros((2, 2), dtype=np.int64))
     >>> named = NamedPolicy(policy=treat, states=("well", "sick"), actions=("wait", "pill"), fallback=never)

@@ -133,7 +133,7 @@ def composed(before: Certificate, after: Certificate) -> Certificate:
     The claim of the sum is the sum of the claims (basic composition), and the accountant finds what it really costs.
     """
     if before.claim.trust == "none" or after.claim.trust == "none":
-        raise NotSupported("where one of the two protects nobody, there is nothing to add up; ask fresh people")
+        raise NotSupported("a release with trust 'none' cannot be composed with a private one; use fresh people")
     if before.events is None or after.events is None or before.others:
         raise NotSupported("a certificate that does not list all events cannot be added to; ask fresh people")
     if (before.terms is None) != (after.terms is None):

@@ -63,7 +63,7 @@ def correlated_factor(following: tuple[int, ...]) -> Floats:
     (True, True)
     """
     n = np.array(following, dtype=np.float64)
-    require(len(n) > 0 and bool((n > 0).all()), "after every batch somebody must act on it", len(n))
+    require(len(n) > 0 and bool((n > 0).all()), "every batch must have users who act on it", len(n))
     L = np.tril(np.ones((len(n), len(n))))
     X = _least(L.T @ (n[:, np.newaxis] * L))
     # Columns of length at most 1, for certain: whatever the rounding, the longest is scaled to just below.

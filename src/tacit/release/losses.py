@@ -325,13 +325,13 @@ def make_adversarial(
     require(feedback in ("full", "bandit"), "feedback must be 'full' or 'bandit'", feedback)
     require(calibration in ("tight", "paper"), "calibration must be 'tight' or 'paper'", calibration)
     if public_losses and claim.trust == "none":
-        raise InvalidInput("public losses make no sense with trust 'none', which protects nobody; leave them out")
+        raise InvalidInput("public_losses requires a trust model other than 'none'; remove public_losses")
     if (calibration, claim.trust) not in PARTS:
         raise NotSupported(f"adversarial MDPs have central and local privatizers, not {claim.trust!r}")
     if public_losses and feedback == "bandit":
         raise InvalidInput("bandit losses tell where a user was; only full-information tables can be declared public")
     if known_transitions and claim.trust == "none":
-        raise InvalidInput("trust 'none' protects nobody: everything is released; leave known transitions out")
+        raise InvalidInput("known transitions require a trust model other than 'none'; remove them")
     if known_transitions and public_losses:
         raise InvalidInput(
             "with known transitions losses are all that is released; if they are public, use trust 'none'"

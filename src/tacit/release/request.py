@@ -76,7 +76,7 @@ def make_claim(request: PrivacyRequest, output: Output | None = None) -> Privacy
     if request.unit.per_stage > 1:
         raise NotSupported(
             f"noise is calibrated for at most one report of a person per stage, not for {request.unit.per_stage}; "
-            "let everybody report once per batch"
+            "use one report per batch and person"
         )
     return PrivacyClaim(
         trust=request.trust,

@@ -250,9 +250,7 @@ class ReturnRelease(_Bits, LetterBox):
 
     def encode(self, trajectory: TrajectoryLike | None, noise: Noise) -> bytes:
         """Refused: a bit is about a question and a policy, which `answer` takes."""
-        raise NotSupported(
-            "a bit about a return is said by whoever follows a policy of the stage; let a Device report, or use answer"
-        )
+        raise NotSupported("a bit about a return needs the policy that the person followed; use a Device or `answer`")
 
     def answers_of(self, users: Trajectories, query: Query, noise: Noise) -> Iterator[bytes]:
         """The bodies of a batch, one group after the other."""

@@ -188,7 +188,7 @@ nothing is released; wait for more, or declare the stage void
     require_count("people", people, least=0)
     if people < least:
         raise PrivacyViolation(
-            f"the stage has {people} reports and needs {least}, as everybody who reports was promised: nothing is "
+            f"the stage has {people} reports and needs {least}, as every person who reports was promised: nothing is "
             "released; wait for more, or declare the stage void"
         )
     require(people <= target, f"a stage has at most the {target} reports that were asked for", people)

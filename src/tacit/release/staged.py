@@ -24,14 +24,14 @@ from tacit.accounting.units import other_exposures
 from tacit.arrays import Floats
 from tacit.data.counts import ExactCounts
 from tacit.data.gradients import Dosed
-from tacit.data.trajectories import FeatureUsers, LossUser, Trajectories, Trajectory
+from tacit.data.trajectories import FeatureUsers, LossUser, Trajectories, Trajectory, WeightedUsers
 from tacit.errors import InvalidInput, PrivacyBudgetExceeded, require
 from tacit.protocol import Calibration, Noise, PrivateStatistics, Query
 from tacit.randomness import SimulationNoise
 from tacit.release.contract import Release, ReleasePlan, StageSize
 from tacit.release.counts_contract import require_answer
 from tacit.release.returns import ReturnRelease
-from tacit.release.shuffle_release import ShuffleRelease
+from tacit.release.shuffle.labels import LabelRelease
 from tacit.release.stage import reports_of, stage_epsilon
 from tacit.released.batches import BatchQuery, BatchReport, PlannedBatch
 from tacit.released.moments import MomentQuery
@@ -119,9 +119,9 @@ class Staged:
         if self.batches is not None:
             share: float = _said(self.basis, "honest")
             return share
-        shuffled = [channel for channel in self.channels if isinstance(channel, ShuffleRelease)]
+        shuffled: list[Any] = [channel for channel in self.channels if isinstance(channel, LabelRelease)]
         require(len(shuffled) > 0, "only shuffled stages count on the noise of devices", self.name)
-        return min(channel.honest / channel.least for channel in shuffled)
+        return float(min(channel.honest / channel.least for channel in shuffled))
 
     @property
     def users_per_batch(self) -> int | None:
@@ -233,7 +233,9 @@ class Staged:
         require_answer(self, query)
         channel, question = self._turn(state.done)
         bodies: tuple[bytes, ...] = ()
-        if isinstance(users, ExactCounts) or (isinstance(users, FeatureUsers) and isinstance(noise, SimulationNoise)):
+        if isinstance(users, ExactCounts) or (
+            isinstance(users, FeatureUsers | WeightedUsers) and isinstance(noise, SimulationNoise)
+        ):
             if not isinstance(noise, SimulationNoise):
                 raise TypeError(f"simulated counts take simulation noise, got {type(noise).__name__}")
             require(channel.questions == 1, "counts are asked once; draw trajectories", channel.questions)
@@ -296,7 +298,7 @@ def _people(users: Any) -> Iterator[Any]:
     elif isinstance(users, Dosed):
         for state, action, reward in zip(users.states, users.actions, users.rewards, strict=True):
             yield Trajectory(np.array([state]), np.array([action]), np.array([reward]))
-    elif isinstance(users, FeatureUsers):
+    elif isinstance(users, FeatureUsers | WeightedUsers):
         for k in range(users.users):
             yield users.one(k)
     elif isinstance(users, LossUser):

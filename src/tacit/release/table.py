@@ -49,6 +49,7 @@ from tacit.release.local import Local
 from tacit.release.local_release import RANDOMIZERS
 from tacit.release.losses import AdversarialPrivatizer, make_adversarial
 from tacit.release.none import Unprotected
+from tacit.release.printed_moments import PrintedMoments, printed_moments
 from tacit.release.request import PrivacyRequest, make_claim
 from tacit.release.returns import OneBitReturns
 from tacit.release.shuffle.noise import MAX_BITS, BitKind
@@ -60,6 +61,7 @@ from tacit.released.batches import BatchQuery
 from tacit.released.counts import CountShape
 from tacit.released.gradients import DoseQuery, SoftmaxQuery
 from tacit.released.losses import LossQuery
+from tacit.released.moments import MomentQuery
 from tacit.released.returns import ReturnQuery
 from tacit.statistics.count_vectors import Encoding, count_families
 from tacit.statistics.table import STATISTICS
@@ -214,11 +216,11 @@ def _sized(request: PrivacyRequest) -> CountShape:
 
 def _open(request: PrivacyRequest) -> PrivacyClaim:
     """The claim of whoever protects nobody: nothing may be asked of it."""
-    require(request.unit.one, "reports per person make no sense with trust 'none', which protects nobody", request.unit)
+    require(request.unit.one, "reports_per_person requires a trust model other than 'none'", request.unit)
     for option in ("epsilon", "delta", "mechanism"):
         require(
             getattr(request, option) is None,
-            f"{option} makes no sense with trust 'none', which protects nobody",
+            f"{option} requires a trust model other than 'none'",
             getattr(request, option),
             "choose trust central, shuffle or local, or leave it out",
         )
@@ -498,8 +500,10 @@ def _open_returns(request: PrivacyRequest) -> OneBitReturns:
     return OneBitReturns(shape=_sized(request), claim=_open(request), mechanism=None)
 
 
-def _vectors(request: PrivacyRequest) -> Staged:
+def _vectors(request: PrivacyRequest) -> Staged | PrintedMoments:
     """Stages of a statistic, until the learner has planned them; blocks hold everything: nothing is taken off delta."""
+    if request.calibrated == "paper" and request.asks is MomentQuery and request.trust != "none":
+        return printed_moments(request)
     if request.mechanism is not None or request.calibrated != "tight":
         raise NotSupported(
             f"{request.asks.words()} have one noise per trust model, the least: leave the mechanism out, or say 'tight'"

@@ -15,6 +15,7 @@ G3  Nothing here raises on data: what is not in its range is cut, and NaN is zer
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar, Final, Literal, NamedTuple
@@ -26,11 +27,15 @@ from tacit.accounting.claims import PrivacyClaim
 from tacit.accounting.events import Events
 from tacit.accounting.families import Family
 from tacit.arrays import Floats, Ints
+from tacit.data.trajectories import WeightedUsers
 from tacit.errors import require, require_count
 from tacit.protocol import Calibration, Noise, PrivateStatistics
+from tacit.randomness import SimulationNoise
+from tacit.release.contract import StageSize
 from tacit.release.curator import FreshNoise
 from tacit.release.fixed_point import fixed_point, to_payload
 from tacit.release.stage import require_people
+from tacit.released.weighted_returns import WHOLE, WeightQuery, WeightShape
 
 LEVELS: Final = 1 << 20
 """Vectors are rounded to multiples of 1/LEVELS."""
@@ -209,3 +214,65 @@ class PrivateValues:
         require(isinstance(users, PolicyValues), "users must be PolicyValues", type(users).__name__)
         found = self.read(self.payload(users, noise))
         return ValueState(found), PrivateStatistics(found, self.claim)
+
+
+@dataclass(frozen=True, kw_only=True)
+class DeviceValues:
+    """The same under shuffle and local trust: every device computes its own vector, and sends one message.
+
+    >>> from tacit.accounting.claims import PrivacyUnit
+    >>> claim = PrivacyClaim(trust="local", epsilon=1.0, delta=0.0, unit=PrivacyUnit(reports=1, per_stage=1),
+    ...                      neighbours="replace-one", output="every-message")
+    >>> DeviceValues(claim=claim, shares=(1.0, 0.3), people=1000).stage.name
+    'local/directions'
+    """
+
+    claim: PrivacyClaim
+    shares: tuple[float, ...]
+    """As in `PrivateValues`, rounded down to parts of 256."""
+    people: int
+
+    @cached_property
+    def stage(self) -> Any:
+        """The release: the statistic of `tacit.statistics.weighted_returns` under this trust model."""
+        from tacit.release.vectors import VectorPlan
+
+        shape = WeightShape(shares=tuple(max(1, math.floor(WHOLE * share)) for share in self.shares))
+        size = StageSize(target=self.people, least=self.people, query=WeightQuery())
+        return VectorPlan(claim=self.claim, shape=shape, asks=WeightQuery).release_of(size)
+
+    def events(self) -> Events:
+        """What a person is exposed to."""
+        return self.stage.events()  # type: ignore[no-any-return]
+
+    def certified(self) -> tuple[CertifiedFamily, ...]:
+        """The rows of a certificate."""
+        std, noise = self.stage.noise_std(), self.stage.name.partition("/")[2]
+        return tuple(CertifiedFamily.of(f, noise=noise, std=std[f.name]) for f in self.stage.families())
+
+    def message(self, person: PolicyValues | None, noise: Noise) -> bytes:
+        """The device: the message of one person; None: of a person with nothing that counts."""
+        return self.stage.encode(None if person is None else WeightedUsers(*person), noise)  # type: ignore[no-any-return]
+
+    def collected(self, messages: Sequence[bytes], noise: Noise) -> bytes:
+        """The collector: the payload of everyone's messages."""
+        stage = self.stage
+        payload: bytes = stage.release(stage.begin_secret(), list(messages), stage.query, noise)[1]
+        return payload
+
+    def payload(self, users: PolicyValues, noise: Noise) -> bytes:
+        """Every device and the collector in turn; simulated noise is drawn at once."""
+        require_people(len(users), self.people, self.people)
+        stage, own = self.stage, WeightedUsers(*users)
+        if isinstance(noise, SimulationNoise):
+            drawn: bytes = stage.simulate(stage.begin_secret(), own, stage.query, noise)[1]
+            return drawn
+        return self.collected([stage.encode(own.one(k), noise) for k in range(own.users)], noise)
+
+    def read(self, payload: bytes) -> ValueStatistics:
+        """The sums of people, without the factors; the variance of rounding stands beside that of the noise."""
+        stage = self.stage
+        found = stage.read(stage.begin_memory(), payload, self.people)[1].statistics
+        # Shuffle: every device rounds to multiples of 2^shift/scale, a variance of at most a quarter of its square
+        step = 2 ** getattr(stage, "shift", 0) / stage.statistic.scale * WHOLE / np.maximum(stage.statistic.factors, 1)
+        return ValueStatistics(found.sums, found.variance + self.people * step**2 / 4.0, found.users)

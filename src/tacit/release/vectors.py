@@ -50,6 +50,8 @@ GRID_BITS: Final = 2
 """Shuffle: entries are rounded to multiples of a 16th of the longest change, 1/2^(2 + GRID_BITS) of it."""
 OVERFLOW: Final = 1e-10
 """Shuffle: the probability that a block of some device of a stage overflows, where delta has room for it."""
+ACCOUNTED: Final = 1e-4
+"""Shuffle: the share of delta that is left to the accountant, which adds slack on a grid."""
 RARE: Final = 0.25
 """Shuffle: noise bits are ones with at most this probability where devices may add so many."""
 
@@ -419,7 +421,8 @@ def _vector_bits(statistic: VectorStatistic, claim: PrivacyClaim, honest: int, o
     The least m at which fair bits would do, or bits of probability 1/4, then the least probability.
     """
     g, shift = claim.unit.reports, _grid(statistic)
-    left = claim.delta * (1.0 - SLACK_SHARE) * (1.0 - 1e-9) - g * overflow_slack(claim.epsilon, overflow) * (1.0 + 1e-9)
+    of_blocks = g * overflow_slack(claim.epsilon, overflow) * (1.0 + 1e-9)
+    left = claim.delta * (1.0 - SLACK_SHARE) * (1.0 - ACCOUNTED) - of_blocks
     require(left > 0.0, f"overflowing blocks must leave some of delta = {claim.delta!r}", overflow, "choose it smaller")
     wanted = gaussian_mu(claim.epsilon, left) / math.sqrt(g) * (1.0 - 1e-9)
 

@@ -42,7 +42,7 @@ class ReturnQuery:
         return "one bit about returns"
 
     def __post_init__(self) -> None:
-        require(len(self.groups) > 0, "somebody must be asked", self.groups, "give at least one group")
+        require(len(self.groups) > 0, "groups must have at least one entry", self.groups, "give at least one group")
         for users in self.groups:
             require_count("users of a group", users)
         require(self.bit in get_args(Bit), f"the bit must be one of {', '.join(get_args(Bit))}", self.bit)

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from tacit.environments.discretise import Rows
 from tacit.environments.dose_bandit import DoseBandit
 from tacit.environments.layered import LayeredMDP
 from tacit.environments.layered_worlds import LossWorld
 from tacit.environments.linear_bandit import FeatureBandit
+from tacit.environments.live import LiveWorld
 from tacit.environments.registry import make_environment
 from tacit.environments.tabular import TabularMDP
 from tacit.errors import InvalidInput
@@ -31,12 +33,11 @@ def chosen_for(config: RunConfig) -> Choice:
     if isinstance(world, DoseBandit):
         raise InvalidInput("auto chooses among learners that count, and doses are real: name dp-pg:policy=gaussian")
     if isinstance(world, FeatureBandit):
-        return choose_linear(
-            config.trust,
-            features=world.features,
-            actions=1 if world.shared else world.actions,
-            episodes=config.episodes,
-        )
+        slots = 1 if world.shared else world.actions
+        return choose_linear(config.trust, features=world.features, actions=slots, episodes=config.episodes)
+    if isinstance(world, LiveWorld) and isinstance(world.discretiser, Rows):
+        d = world.discretiser.features.dimension
+        return choose_linear(config.trust, features=d, actions=world.num_actions, episodes=config.episodes)
     features = config.sees
     if isinstance(features, str):
         features = world.features.get(features) if isinstance(world, TabularMDP) else None

@@ -18,6 +18,7 @@ from functools import lru_cache
 from typing import Any, Protocol
 
 from tacit.accounting.claims import PrivacyUnit
+from tacit.environments.discretise import Rows
 from tacit.environments.dose_bandit import DoseBandit
 from tacit.environments.layered import LayeredMDP
 from tacit.environments.layered_worlds import LossWorld
@@ -86,7 +87,7 @@ def tabular_environment(chosen: RunRequest) -> Countable:
             f"doses are real numbers and {chosen.name} counts: use dp-pg:policy=gaussian in {found.name}, "
             "or another environment"
         )
-    if isinstance(found, FeatureBandit):
+    if isinstance(found, FeatureBandit) or (isinstance(found, LiveWorld) and isinstance(found.discretiser, Rows)):
         raise NotSupported(
             f"people of {found.name} have rows of features and {chosen.name} counts states: use lin-ts, lin-ucb or "
             "lin-greedy, or another environment"

@@ -51,6 +51,25 @@ from tacit.runs.verify import BUNDLE, verify_file
 class Bundle:
     """What a bundle holds.
 
+    Attributes
+    ----------
+    config
+        The configuration of the run.
+    seed
+        The seed whose policy this is.
+    policy
+        The policy.
+    claim, certificate
+        What was promised, and what the accountant finds.
+    audit
+        Rows of an audit that were handed over with it.
+    version
+        The version of tacit that wrote it.
+    signature
+        `"unsigned"`, or the fingerprint of the key that signed it.
+
+    Examples
+    --------
     >>> import tempfile, tacit
     >>> made = tacit.run(environment="riverswim", learner="psrl", episodes=20, workers=1)
     >>> with tempfile.TemporaryDirectory() as place:
@@ -81,8 +100,31 @@ def export_bundle(
 ) -> Path:
     """Write the last policy of a run with its claim and certificate; `seed` is the run's first one by default.
 
-    `key` is the private key (see `tacit keys new`) that signs it; without one the bundle is unsigned, and says so.
+    Parameters
+    ----------
+    result
+        The run.
+    path
+        The file to write.
+    seed
+        Whose last policy; by default the run's first seed.
+    audit
+        Rows of an audit to hand over.
+    key
+        The private key (`tacit keys new`) that signs; None: unsigned.
 
+    Returns
+    -------
+    Path
+        The file.
+
+    Raises
+    ------
+    InvalidInput
+        If a value breaks a stated rule; the message names it.
+
+    Examples
+    --------
     >>> import tempfile, tacit
     >>> made = tacit.run(environment="riverswim", learner="psrl", episodes=20, workers=1)
     >>> with tempfile.TemporaryDirectory() as place:
@@ -116,8 +158,27 @@ def export_bundle(
 def load_bundle(path: str | Path, *, key: str | Path | None = None, unsigned: bool = False) -> Bundle:
     """Read a bundle and check that its parts belong together (G1, G2) and that somebody vouches for it (G0).
 
-    `key` is the public key that must have signed it; `unsigned=True` accepts a bundle for which nobody vouches.
+    Parameters
+    ----------
+    path
+        The file.
+    key
+        The public key that must have signed it.
+    unsigned
+        Accept a file without a signature.
 
+    Returns
+    -------
+    Bundle
+        Its parts belong together (G1, G2) and its signature is verified (G0).
+
+    Raises
+    ------
+    InvalidInput
+        If it was changed, does not belong together, or is not signed by the key.
+
+    Examples
+    --------
     >>> import tempfile, tacit
     >>> made = tacit.run(environment="riverswim", learner="psrl", episodes=20, workers=1)
     >>> from tacit.runs.signature import new_keys

@@ -50,6 +50,21 @@ class Run:
 class Comparison:
     """Results that belong together; a sequence of them, with a table and a figure.
 
+    Attributes
+    ----------
+    name
+        The name of the comparison.
+    scale
+        The size of an experiment of a paper; None elsewhere.
+    results
+        One `Result` per run, in their order.
+    directory
+        Where the comparison is kept; None if it is not.
+    version, command
+        The version of tacit that made it, and the command that makes it again.
+
+    Examples
+    --------
     >>> import tacit
     >>> one = tacit.run(environment="riverswim", learner="psrl", episodes=20, workers=1)
     >>> two = Comparison(name="two", scale=None, results=(one, one), directory=None, version="0", command="")
@@ -166,6 +181,23 @@ def run_comparison(
 def load(directory: str | Path) -> Result | Comparison:
     """Read a finished run, or all runs of a comparison, back from their directory.
 
+    Parameters
+    ----------
+    directory
+        A directory or URL that `run`, `compare` or the command line wrote.
+
+    Returns
+    -------
+    Result or Comparison
+        With certificates recomputed, not read.
+
+    Raises
+    ------
+    InvalidInput
+        If a value breaks a stated rule; the message names it.
+
+    Examples
+    --------
     >>> import tempfile, tacit
     >>> with tempfile.TemporaryDirectory() as place:
     ...     made = tacit.run(environment="riverswim", learner="psrl", episodes=20, workers=1, out=place + "/run")

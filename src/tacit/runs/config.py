@@ -59,11 +59,24 @@ def option(words: str, default: Any = MISSING, *, text: type | None = None) -> A
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunConfig:
-    """One learner in one environment under one trust model, for some seeds.
+    """One learner in one environment under one trust model, for some seeds: frozen, hashable, validated.
 
     `learner="auto"`, the default, is resolved when the configuration is made: `learner` names the choice and `because`
     says why.
 
+    Parameters
+    ----------
+    OPTIONS
+    because, by_size
+        Why the learner was chosen, and what follows from sizes; filled in, not given.
+
+    Raises
+    ------
+    InvalidInput
+        If an option breaks a stated rule; `UnknownName` if a name is not registered.
+
+    Examples
+    --------
     >>> config = RunConfig(environment="riverswim", learner="ucbvi:bonus=bernstein", episodes=100, seeds=(0, 1))
     >>> config.command()
     'tacit run --environment riverswim --learner ucbvi:bonus=bernstein --episodes 100 --seeds 2'
@@ -210,7 +223,7 @@ class RunConfig:
         reports = require_count("reports_per_person", self.reports_per_person, most=MAX_REPORTS)
         self._keep("reports_per_person", reports)
         protected = reports == 1 or self.trust != "none" or self.epsilon is not None  # which asks for a trust model
-        require(protected, "reports_per_person makes no sense with trust 'none', which protects nobody", reports)
+        require(protected, "reports_per_person requires a trust model other than 'none'", reports)
         require(
             self.because is None or isinstance(self.because, str), "because must be text", type(self.because).__name__
         )
@@ -465,5 +478,8 @@ def run_options() -> list[Field[Any]]:
 
 
 def option_lines() -> str:
-    """The options of a run, one line each, for docstrings."""
-    return "\n".join(f"    - `{item.name}`: {item.metadata['help']}" for item in run_options())
+    """The options of a run as parameters of a numpydoc docstring, at four spaces."""
+    return "\n".join(f"    {item.name}\n        {item.metadata['help']}" for item in run_options())
+
+
+RunConfig.__doc__ = (RunConfig.__doc__ or "").replace("    OPTIONS", option_lines())

@@ -123,7 +123,7 @@ def _reference(name: str, mdp: Countable) -> Policy:
         if isinstance(mdp, SeenMDP) and name != "uniform":
             raise NotSupported(f"what is {name} depends on the states, not on features alone; leave sees out")
         if name != "uniform":
-            raise NotSupported(f"{mdp.name} has no table, so nobody knows what is {name} there; use 'uniform'")
+            raise NotSupported(f"{mdp.name} has no table, so {name} is unknown there; use 'uniform'")
         return uniform_policy(mdp.horizon, mdp.num_states, mdp.num_actions)
     _, _, greedy = solve(np.array(mdp.stage_P), np.array(mdp.stage_r), mdp.horizon)
     known: Mapping[str, Policy] = {

@@ -109,6 +109,13 @@ def compare(
     Comparison
         One result for each run, in the order of the file or of the options.
 
+    Raises
+    ------
+    InvalidInput
+        If a value breaks a stated rule; the message names it.
+    UnknownName
+        If no registry knows a name; the message suggests the nearest one.
+
     Examples
     --------
     >>> found = compare(environment="riverswim", learner=["psrl", "ucbvi"], episodes=[20, 40], workers=1)

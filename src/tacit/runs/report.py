@@ -59,7 +59,9 @@ def render_report(found: Result | Comparison, *, log: LogAxes = "none", director
     return render(
         "report.html",
         curves=True,
-        title=found.label if isinstance(found, Result) else found.name,
+        title=f"Run: {found.label}" if isinstance(found, Result) else f"Comparison: {found.name}",
+        subtitle=_subtitle(results),
+        date=max((terms.date for result in results if (terms := result.certificate.terms)), default="an unknown day"),
         version=found.version,
         scale=None if isinstance(found, Result) else found.scale,
         notes=_notes(results),
@@ -83,6 +85,15 @@ def write_report(
         make_directory(target.parent)
         write_beside(target, page.encode())
     return target
+
+
+def _subtitle(results: Sequence[Result]) -> str:
+    """Which worlds, trust models and sizes are in the page."""
+    worlds = list(dict.fromkeys(result.config.environment_name for result in results))
+    trusts = list(dict.fromkeys(result.claim.trust for result in results))
+    people = sorted({result.config.episodes for result in results})
+    many = f"{people[0]:,}" if len(people) == 1 else f"{people[0]:,} to {people[-1]:,}"
+    return f"{', '.join(worlds)}; trust {', '.join(trusts)}; {many} people"
 
 
 def _notes(results: Sequence[Result]) -> str:
@@ -153,7 +164,10 @@ def _privacy(results: Sequence[Result]) -> dict[str, Any]:
     return {
         "table": Table(label="Privacy", head=head, rows=rows),
         "words": _shared((result.reservations, result.label) for result in results if result.reservations),
-        "certificates": _shared((result.certificate.describe(), result.label) for result in results),
+        "certificates": _shared(
+            (result.certificate.describe(), result.label)
+            for result in sorted(results, key=lambda result: result.claim.trust == "none")
+        ),
         "batches": [(result.label, _batches(result)) for result in results if result.batches],
     }
 

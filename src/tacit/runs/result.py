@@ -19,6 +19,7 @@ from tacit.accounting.certificate import Certificate
 from tacit.accounting.claims import PrivacyClaim
 from tacit.arrays import Floats, Ints
 from tacit.environments.live import LiveWorld
+from tacit.environments.registry import make_environment
 from tacit.environments.state_features import SeenMDP
 from tacit.environments.tabular import TabularMDP
 from tacit.errors import InvalidInput, NotSupported, require
@@ -26,9 +27,10 @@ from tacit.learners.table import learner_row
 from tacit.planning.valid_bands import ValueInterval
 from tacit.policies import AnyPolicy, tabular
 from tacit.policies.named import NamedPolicy
+from tacit.protocol import Totals
 from tacit.release.gradient import both_claims
 from tacit.released.arms import ArmStatistics
-from tacit.released.batches import BatchReport
+from tacit.released.batches import BatchQuery, BatchReport
 from tacit.runs.assemble import Assembled, assemble
 from tacit.runs.baseline_comparison import BaselineComparison, against_baseline
 from tacit.runs.config import RunConfig, parse_learner
@@ -144,6 +146,31 @@ class Spread:
 class Result:
     """The regret of every seed at every checkpoint (simulation only), its configuration, claim and certificate.
 
+    Attributes
+    ----------
+    config, resolved
+        The configuration, and what was looked up and computed for it.
+    seeds, episodes
+        Seeds, and the numbers of episodes at the checkpoints.
+    regret
+        Regret[seed, checkpoint]; simulation only.
+    seconds, policy_changes
+        Per seed.
+    claim, certificate
+        What was promised, and what the accountant finds.
+    batches, objectives, losses, arms, intervals
+        Releases, objectives, adversarial losses, arms and intervals of the optimal value, where a learner has them.
+    policies
+        The last policy of every seed; `policy` is the first.
+    returns
+        Returns of worlds without a table.
+    experiment, label, version, command
+        Where it belongs, and how it is made again.
+    world, doubt
+        The description of a world without a table; a doubt about a declaration.
+
+    Examples
+    --------
     >>> import tacit
     >>> found = tacit.run(environment="riverswim", learner="psrl", episodes=20, seeds=2, workers=1)
     >>> found.regret.shape == (2, len(found.episodes)), found.policy.actions.shape, found.certificate.claim.trust
@@ -287,6 +314,23 @@ class Result:
             f"{visits:,.0f} visits each; try {', '.join([*tries, f'about {more:,.0f} users'])}, or a larger epsilon"
         )
 
+    @property
+    def unused(self) -> str | None:
+        """That a named learner keeps the steps of a stationary world apart, and what shares them; else None."""
+        name, chosen = parse_learner(self.config.learner)
+        row = learner_row(name)
+        sharing = next((option for option in ("share_across_steps", "time_homogeneous") if option in row.options), None)
+        apart = sharing is None or chosen.get(sharing) != "true"
+        counts = row.asks in (Totals, BatchQuery) and not row.reference
+        if self.config.because is not None or not counts or not self.resolved.staged or not apart:
+            return None
+        given = self.config.environment
+        world = make_environment(given) if isinstance(given, str) else given
+        if not getattr(world, "stationary", False):
+            return None
+        how = "'auto' chooses one that shares them" if sharing is None else f"{name}:{sharing}=true shares them"
+        return f"the world is declared stationary, and {name} learns every step apart; {how}"
+
     def summary(self) -> str:
         """A few lines: what ran, what it cost, how long it took and who is protected."""
         spread, relative = self.spread(), self.relative_regret
@@ -305,6 +349,7 @@ class Result:
             *(line for trial in self.trials[:1] for line in trial.lines),
             *adversarial_lines(self),
             *(() if self.against is None else self.against.lines),
+            *(() if self.unused is None else (f"not used: {self.unused}",)),
             *(() if self.advice is None else (f"advice: {self.advice}",)),
             f"privacy: {self.privacy_words}",
         )

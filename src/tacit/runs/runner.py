@@ -103,22 +103,40 @@ def run(
 ) -> Result:
     """Simulate a learner in an environment under a trust model, once per seed.
 
-    The options are those of `RunConfig`:
-
+    Parameters
+    ----------
     OPTIONS
+    workers
+        Processes; one per core, at most one per seed, and none for what takes a second or two, by default.
+    engine
+        "local", or "ray" for the workers of a Ray cluster (extra `ray`); the rows are the same.
+    address
+        HOST:PORT of a Ray cluster that runs already, or "auto"; one is started and stopped by default.
+    out
+        A directory to keep the result in, or a URL such as s3://bucket/run (extra `fsspec`). An interrupted run
+        continues there and redoes no finished seed; a finished one is read back; a different one is refused.
+    progress
+        Whether to draw a bar when stderr is a terminal.
+    callbacks, on_checkpoint
+        What is told of the rows of finished seeds (`tacit.callbacks`).
 
-    and where it runs:
+    Returns
+    -------
+    Result
+        `regret[seed, checkpoint]` is simulation-only; `policy` is the last policy of the first seed. Where losses are
+        adversarial, regret is against the best policy in hindsight and may be negative.
 
-    - `workers`: Processes; one per core, at most one per seed, and none for what takes a second or two, by default.
-    - `engine`: "local", or "ray" for the workers of a Ray cluster (extra `ray`); the rows are the same.
-    - `address`: HOST:PORT of a Ray cluster that runs already, or "auto"; one is started and stopped by default.
-    - `out`: A directory to keep the result in, or a URL such as s3://bucket/run (extra `fsspec`). A run that was
-      interrupted continues there and redoes no finished seed; a finished one is read back; a different one is refused.
-    - `progress`: Whether to draw a bar when stderr is a terminal.
+    Raises
+    ------
+    InvalidInput
+        If an option breaks a stated rule; `UnknownName` if a name is not registered.
+    NotSupported
+        If learner, trust model and options do not go together.
+    PrivacyViolation
+        If the request would not be private.
 
-    Returns a `Result` with `.regret[seed, checkpoint]`, which is simulation-only, and `.policy`. Where losses are
-    adversarial, regret is against the best policy in hindsight and may be negative.
-
+    Examples
+    --------
     >>> result = run(environment="riverswim", learner="optimal", episodes=100, seeds=2, workers=1)
     >>> result.regret.shape[0], abs(float(result.regret.max())) < 1e-9, result.claim.epsilon
     (2, True, inf)

@@ -30,6 +30,7 @@ from typing import Any, Final, cast
 
 from tacit.documents import parse_json
 from tacit.errors import InvalidInput, NotSupported, TacitError, install_hint, require
+from tacit.system import lock, sync_directory
 
 TEMPORARY: Final = ".tmp-"
 """How the names of files begin that are not written yet."""
@@ -241,23 +242,17 @@ def write_private(path: Path, content: bytes) -> None:
         except BaseException:
             Path(name).unlink(missing_ok=True)
             raise
-        place = os.open(path.parent, os.O_RDONLY)
-        try:
-            os.fsync(place)
-        finally:
-            os.close(place)
+        sync_directory(path.parent)
 
 
 @contextlib.contextmanager
 def locked(path: Path) -> Iterator[int]:
     """Keep other processes that lock this private file out; it is made where it is missing. Yields its descriptor."""
-    import fcntl
-
     with writing_to(path.parent):
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600)
     try:
-        fcntl.flock(handle, fcntl.LOCK_EX)
+        lock(handle)
         yield handle
     finally:
         os.close(handle)

@@ -56,16 +56,44 @@ def trial(
 ) -> TrialResult:
     """Compare a policy with the baseline in a private trial, or certify its value where there is nothing to compare.
 
-    - `policy`: A `Result` or `Bundle` (its policy, environment, baseline and claim are taken unless others are given),
-      or a policy of an environment: an object, a table or a name.
-    - `users`: How many users each arm has. They are nobody's users before, unless `people` is "same".
-    - `against`: The baseline: a name such as 'careful' or 'always right', a table or a policy.
-    - `trust`, `epsilon`, `delta`: What is promised to the users of the trial.
-    - `alpha`: How often the interval, and so the verdict, may be wrong.
-    - `bounds`: The declared range of a return in the world's own unit; returns are clipped to it.
-    - `people`: "fresh", or "same" where users of the run may come again: the certificate then adds both up.
-    - `seed`: Whose policy of a result it is, and the coins of the trial (the first seed, or 0).
+    Parameters
+    ----------
+    policy
+        A `Result` or `Bundle` (its policy, environment, baseline and claim are taken unless others are given), or a
+        policy of an environment: an object, a table or a name.
+    users
+        How many users each arm has.
+    environment
+        The environment, if `policy` does not say it.
+    against
+        The baseline: a name, a table or a policy; None: one arm.
+    trust, epsilon, delta
+        What is promised to the users of the trial.
+    alpha
+        The probability with which the interval may be wrong.
+    bounds
+        The declared range of a return in the world's own unit; returns are clipped to it.
+    people
+        `"fresh"`, or `"same"` where users of the run may come again: the certificate then adds both up.
+    honest_fraction, allow_large_delta
+        As in `tacit.run`.
+    seed
+        Whose policy of a result it is, and the random numbers of the trial.
+    command
+        The command that makes it again, for its record.
 
+    Returns
+    -------
+    TrialResult
+        Estimate, interval, p-value, verdict and certificate.
+
+    Raises
+    ------
+    InvalidInput
+        If a value breaks a stated rule; the message names it.
+
+    Examples
+    --------
     >>> found = trial("always right", against="always left", environment="riverswim", users=3000, trust="central",
     ...               epsilon=1.0, delta=1e-6)
     >>> found.verdict, found.low < found.truth < found.high

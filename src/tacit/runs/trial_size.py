@@ -59,9 +59,33 @@ def trial_size(
 ) -> TrialSize:
     """Find how many users per arm a trial needs to show an effect with this power.
 
-    Effect and `mean` (that of the baseline; the middle, which is the worst, by default) are in the unit of `bounds`,
-    the declared range of a return.
+    Parameters
+    ----------
+    effect
+        The difference to show, in the unit of `bounds`.
+    trust, epsilon, delta
+        What is promised to the users.
+    power, alpha
+        The probability of showing the effect, and of a wrong interval.
+    bounds
+        The declared range of a return.
+    mean
+        The baseline's mean; by default the middle, which is the worst.
+    honest_fraction
+        As in `tacit.run`.
 
+    Returns
+    -------
+    TrialSize
+        Users per arm and the power that they have.
+
+    Raises
+    ------
+    InvalidInput
+        If a value breaks a stated rule; the message names it.
+
+    Examples
+    --------
     >>> trial_size(effect=0.1, trust="none").users < trial_size(effect=0.1, trust="local", epsilon=1, delta=0).users
     True
     """

@@ -374,10 +374,11 @@ def _certificate(content: Mapping[str, Any], stated: Mapping[str, Any]) -> Findi
     version = terms.get("version") if isinstance(terms, Mapping) else content.get("version")
     plain = without_seal(stated) if stated is content else stated
     config, beside = _from_command(str(content.get("command", ""))), dict[str, Any]()
+    derived: Certificate | None = None
     asked = content.get("configuration")
     with found.deriving("it cannot be derived again"):
         if config is not None:
-            derived: Certificate | None = derive(config).certificate
+            derived = derive(config).certificate
             beside, found.right = _facts_beside(config), "it is what its command gives"
         elif isinstance(asked, Mapping) and "feedback" not in asked:
             derived = _asked(content, asked)
@@ -389,6 +390,9 @@ def _certificate(content: Mapping[str, Any], stated: Mapping[str, Any]) -> Findi
             found.unknown.append("it has no events to derive it from" if derived is None else alone)
         if derived is not None:
             found.compare(plain, as_stated(plain, derived, version), "certificate", version)
+    if derived is not None and "zcdp" in content:
+        with found.deriving("its zCDP form cannot be derived again"):
+            beside["zcdp"] = derived.concentrated(content["zcdp"]["claimed"]).to_dict()
     for name in beside:
         found.wrong += differences(content.get(name), json_values(beside[name]), name)
     known = {*beside, "certificate", "digest", "signature"}

@@ -70,6 +70,8 @@ class WarmStart:
         require(known, f"{place} must be the learned.json of tacit learn", content.get("format"))
         require(content.get("digest") == digest(content), f"{place} must be as it was written", "another digest")
         asked, policy = content["request"], content["policy"]
+        usual = asked.get("learner", "pessimism")
+        require(usual == "pessimism", "start must be of a log that pessimism learned from", usual)
         reward = asked["mapping"]["reward"]
         return cls.from_dict(
             {

@@ -51,6 +51,7 @@ from tacit.service.loopback import Loopback
 from tacit.service.tokens.admission import Enrolment
 from tacit.study.demo import ACTIONS, AWAY, COVERED, STATES, live
 from tacit.study.design import StudyDesign, plan_study
+from tacit.system import cores
 
 TYPES: Final = {".html": "text/html", ".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml"}
 STUDY: Final = "/demo/study.json"
@@ -417,7 +418,7 @@ def _page(person: Callable[[str], object] | None) -> Iterator[DemoPage | None]:
 @contextmanager
 def _crowd() -> Iterator[tuple[ProcessPoolExecutor, int]]:
     """Processes for the devices: sealing is work for more than one core."""
-    workers = max(1, len(os.sched_getaffinity(0)))
+    workers = cores()
     with ProcessPoolExecutor(workers, mp_context=multiprocessing.get_context("spawn")) as pool:
         yield pool, workers
 

@@ -100,6 +100,28 @@ BYTES: Final = {"content-type": "application/octet-stream"}
 class RemoteDevice:
     """A person's device that talks to the shuffler and, where there are tokens, to the issuer.
 
+    Parameters
+    ----------
+    directory
+        The device's own directory; None keeps nothing, for simulations.
+    shuffler, issuer
+        Public addresses; the issuer only where there are tokens.
+    pins
+        Public keys of the parties.
+    credential, name
+        How the person is admitted: a credential of an enrollment list, or a name where everyone may report.
+    cap, floor
+        The largest epsilon and the fewest people that the person accepts; required.
+    noise, rng, backoff, over, sleep, clock, lots
+        Noise source, random numbers, retries, HTTP client and clocks, for tests.
+
+    Raises
+    ------
+    InvalidInput
+        If a value breaks a stated rule; the message names it.
+
+    Examples
+    --------
     >>> import tempfile
     >>> from tacit.runs.signature import new_keys
     >>> with tempfile.TemporaryDirectory() as place:
@@ -181,7 +203,7 @@ class RemoteDevice:
         """The policy of this person in this stage."""
         return self.core.policy
 
-    def act(self, step: int, state: int | str) -> str:
+    def act(self, step: int, state: int | str | Mapping[str, Any]) -> str:
         """The action to take at a step (from 0) in a state, by name or number."""
         return self.core.act(step, state)
 

@@ -174,7 +174,7 @@ def _collector(config: ShufflerConfig, head: Head | None, now: float) -> Iterato
     words = "ledger and releases belong together"
     yield Finding(check="ledger", state="ok", words=words + ("" if head is None else ", and hold the learner's head"))
     if collector.noise == "simulation":
-        words = "simulation noise protects nobody: for made-up people only"
+        words = "simulation noise gives no privacy: use it for simulated people only"
         yield Finding(check="noise", state="warning", words=words)
 
 

@@ -37,7 +37,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import fcntl
 import json
 import os
 import secrets
@@ -66,9 +65,10 @@ from tacit.service.metrics import Log, Meters
 from tacit.service.server import Listener, Party
 from tacit.service.web import BYTES, JSON, Drain, Offer, application, health_route, metrics_route
 from tacit.study.contract import Design, channels_of, read_design_file
-from tacit.study.external_shuffle import MEMORY, TEMPORARY, fsync_directory, pieces_of
+from tacit.study.external_shuffle import MEMORY, TEMPORARY, pieces_of
 from tacit.study.sealed_batches import LAYER, NO_TOKENS, Manifest, require_layers
 from tacit.study.wire import ReleasePayload, sha256
+from tacit.system import lock, sync_directory
 
 FORMAT: Final = "tacit-mixed"
 VERSION: Final = 1
@@ -247,9 +247,9 @@ class Mixer:
                 file.write(data)
                 file.flush()
                 os.fsync(file.fileno())
-            fsync_directory(folder)
+            sync_directory(folder)
             document.replace(folder / DOCUMENT)
-            fsync_directory(folder)
+            sync_directory(folder)
         for path in files:
             path.unlink(missing_ok=True)
         return data
@@ -287,7 +287,7 @@ class Mixer:
         with self._lock:
             handle = os.open(self.directory / "lock", os.O_RDWR | os.O_CREAT, 0o600)
             try:
-                fcntl.flock(handle, fcntl.LOCK_EX)
+                lock(handle)
                 yield
             finally:
                 os.close(handle)

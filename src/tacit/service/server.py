@@ -18,7 +18,6 @@ import asyncio
 import contextlib
 import json
 import logging
-import resource
 import signal
 import socket
 import sys
@@ -284,6 +283,8 @@ def _say_ready(party: Party, sockets: Sequence[socket.socket]) -> None:
 
 def _require_files(connections: int) -> None:
     """Raise the limit of open files as far as it is allowed, or say that it is too low."""
+    import resource  # POSIX only, as services are
+
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = connections + FILES_BESIDE
     if soft >= wanted:

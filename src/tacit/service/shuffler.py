@@ -46,7 +46,7 @@ from starlette.types import ASGIApp
 
 from tacit.errors import require
 from tacit.release.contract import Release
-from tacit.release.shuffle_release import ShuffleRelease
+from tacit.release.shuffle.labels import LabelRelease
 from tacit.service.config import ShufflerConfig, database_url, scraper_of
 from tacit.service.encryption.envelope import EnvelopeRefused, envelope_size, open_envelope
 from tacit.service.encryption.keyring import Keyring
@@ -89,7 +89,7 @@ def largest_envelope(channels: Sequence[Release], layers: int) -> int:
 
 
 def _largest_body(channel: Release, layers: int) -> int:
-    if not isinstance(channel, ShuffleRelease):
+    if not isinstance(channel, LabelRelease):
         return channel.body_size
     transport = channel.transport
     size = message_size(channel, layers) if layers else channel.labels.itemsize

@@ -2,6 +2,8 @@
 
 Regret is that of the people who came: what the best action promises to each of them, less what the action that was
 taken promises. The value of the best policy, and of the uniform one, is a mean over rows from fixed coins.
+
+Live worlds of one decision (`tacit.live(..., features=...)`) have returns and no regret.
 """
 
 from __future__ import annotations
@@ -12,12 +14,16 @@ from typing import Any, Final
 import numpy as np
 
 from tacit.arrays import Floats, Ints
+from tacit.data.simulator_users import Measured
 from tacit.data.trajectories import FeatureUsers
+from tacit.environments.discretise import Rows
 from tacit.environments.linear_bandit import FeatureBandit
-from tacit.errors import InvalidInput, require
+from tacit.environments.live import LiveWorld, scaled
+from tacit.errors import InvalidInput, NotSupported, require
 from tacit.policies import LinearPolicy
 from tacit.protocol import Kernel, Measures, Plan
 from tacit.released.moments import MomentQuery
+from tacit.simulation.judges.live import EVALUATION_STREAM, Estimate, LiveJudge, ReturnMeasures, estimate_of
 
 CHUNK: Final = 1 << 19
 """Numbers of rows that are held at once."""
@@ -134,3 +140,122 @@ def _values(bandit: FeatureBandit) -> tuple[float, float]:
         means = bandit.means(bandit.contexts(min(step, MEASURED - first), rng))
         best, alike = best + float(means.max(axis=1).sum()), alike + float(means.mean(axis=1).sum())
     return best / MEASURED, alike / MEASURED
+
+
+class LiveRows(FeatureUsers):
+    """Simulation only: people of a live world with what the simulator saw of them."""
+
+    measured: Measured
+
+
+class LiveFeatureSampler:
+    """People who step through an environment once each: a row is observed, an action taken, a reward paid."""
+
+    act: Kernel | None = None
+    buffers: Any = None
+    chunk = 1_000_000
+
+    def __init__(self, world: LiveWorld, *, seed: int) -> None:
+        self._world, self._seed = world, seed
+        self._made: Any = None
+
+    def arrays(self, done: int, users: int) -> Any:
+        """There are no kernels."""
+        return None
+
+    def draw(self, plan: Plan[MomentQuery], users: int, rng: np.random.Generator) -> LiveRows:
+        """One person after the other."""
+        lots = plan.query is not None and plan.query.lots
+        return self.play(plan.policy, users, rng, lots=lots)
+
+    def play(self, policy: Any, users: int, rng: np.random.Generator, *, lots: bool = False) -> LiveRows:
+        """Let so many people follow the policy, or public lots."""
+        world = self._world
+        if not isinstance(policy, LinearPolicy):
+            raise InvalidInput(f"rows of features need a linear policy, got a {type(policy).__name__}")
+        rule, seed = rows_of(world), None
+        if self._made is None:
+            self._made, seed = world.make(), int(rng.integers(2**31))
+        made: Any = self._made
+        x = np.zeros((users, rule.features.dimension))
+        actions, earned = np.zeros(users, dtype=np.int64), np.zeros(users)
+        given = rng.integers(0, world.num_actions, users) if lots else np.full(users, -1)
+        for i in range(users):
+            observation, _ = made.reset(seed=seed)
+            seed = None
+            x[i] = rule.encode([observation])[0]
+            actions[i] = given[i] if lots else policy.choose(x[i : i + 1], rng)[0]
+            for _ in range(world.repeat):
+                _, reward, ended, cut, _ = made.step(world.first_action + int(actions[i]))
+                earned[i] += float(reward)
+                if ended or cut:
+                    break
+        found = LiveRows(x, actions, scaled(world, earned), given)
+        outside = int(((earned < world.low) | (earned > world.high)).sum())
+        found.measured = Measured(earned, outside, users, self._seed)
+        return found
+
+
+def rows_of(world: LiveWorld) -> Rows:
+    """What observations of this world mean as rows."""
+    if not isinstance(world.discretiser, Rows):
+        raise NotSupported(
+            f"{world.name} has states, and linear learners need rows: make it with "
+            "tacit.live(..., features=Features(...)), or use another learner"
+        )
+    return world.discretiser
+
+
+class LiveFeatureJudge(LiveJudge):
+    """Returns, and no regret."""
+
+    def finish(self, learner: Any, belief: Any, rounds: int, done: int) -> Measures:
+        """Serve those who are left by the last policy, then measure policies with fresh people."""
+        world, episodes = self._world, int(self._checkpoints[-1])
+        children = np.random.SeedSequence(self._seed, spawn_key=(EVALUATION_STREAM,)).spawn(3)
+        left, final, alike = (np.random.Generator(np.random.PCG64(child)) for child in children)
+        policy = learner.policy(belief, self._last)
+        if done < episodes:
+            self._take(LiveFeatureSampler(world, seed=self._seed).play(policy, episodes - done, left).measured, done)
+        shape = (1, learner.shape.slots, learner.shape.features)
+        uniform = LinearPolicy(np.zeros(shape), learner.shape.actions, uniform=True)
+
+        def measured(followed: LinearPolicy, rng: np.random.Generator) -> Estimate:
+            played = LiveFeatureSampler(world, seed=0).play(followed, world.evaluation, rng)
+            return estimate_of(played.measured.returns)
+
+        found = ReturnMeasures(
+            total=tuple(self._total.tolist()),
+            squares=tuple(self._square.tolist()),
+            final=measured(policy, final),
+            uniform=measured(uniform, alike),
+            baseline=None,
+            clipped=self._clipped / max(1, self._decisions),
+            length=self._decisions / episodes,
+        )
+        return Measures(np.full(len(self._checkpoints), np.nan), self._changes, {"returns": found})
+
+
+class LiveFeatureWorld:
+    """A live world of one decision, for linear learners."""
+
+    def __init__(self, world: LiveWorld) -> None:
+        self.environment, self.name = world, world.name
+
+    def fits(self, shape: Any, part: str) -> None:
+        """Raise unless features and actions agree."""
+        wanted = (rows_of(self.environment).features.dimension, self.environment.num_actions, False)
+        sizes = (shape.features, shape.actions, shape.shared)
+        require(sizes == wanted, f"the {part} must have the features, actions, shared {wanted} of the world", sizes)
+
+    def values(self) -> tuple[float, float]:
+        """They are not known."""
+        return float("nan"), float("nan")
+
+    def sampler(self, learner: Any, *, episodes: int, seed: int) -> LiveFeatureSampler:
+        """Fresh environments for every run."""
+        return LiveFeatureSampler(self.environment, seed=seed)
+
+    def judge(self, learner: Any, checkpoints: Ints) -> LiveFeatureJudge:
+        """Returns, and no regret."""
+        return LiveFeatureJudge(self.environment, checkpoints)

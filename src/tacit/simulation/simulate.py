@@ -115,9 +115,35 @@ def simulate(
 ) -> SeedRun:
     """Run `episodes` users through the loop and return the regret at the checkpoints.
 
-    With a `ledger`, all users are charged before the first one comes: each of them is exposed to one privatizer once,
-    so one charge with its claim and events covers the run. `PrivacyBudgetExceeded` is raised before anything happens.
+    Parameters
+    ----------
+    environment
+        A `TabularMDP`, loss game, bandit or world.
+    learner, privatizer
+        Objects whose queries agree.
+    episodes, seed
+        How many users, and the seed of everything.
+    checkpoints
+        Episode numbers to record; by default 100 on a log scale.
+    speed
+        `"auto"`, `"compiled"` or `"interpreted"`; the same bits.
+    progress
+        Called with the episodes that are done.
+    ledger
+        Charged once for all users before the first one.
 
+    Returns
+    -------
+    SeedRun
+        Regret at the checkpoints (simulation only) and the last policy.
+
+    Raises
+    ------
+    PrivacyBudgetExceeded
+        If the ledger has no room; nothing has happened then.
+
+    Examples
+    --------
     >>> import tacit
     >>> from tacit.learners.psrl import PSRL
     >>> from tacit.release.none import Unprotected

@@ -53,7 +53,7 @@ from tacit.released.gradients import DoseQuery, SoftmaxQuery
 from tacit.released.losses import LayeredShape, LossQuery
 from tacit.released.moments import MomentQuery
 from tacit.released.returns import ReturnQuery
-from tacit.simulation.features import FeatureWorld
+from tacit.simulation.features import FeatureWorld, LiveFeatureWorld
 from tacit.simulation.judges.games import GameJudge, expected_loss, hindsight, loss_truth
 from tacit.simulation.judges.softmax import DoseJudge, NetworkJudge, SoftmaxJudge
 from tacit.simulation.judges.tabular import TabularJudge
@@ -403,6 +403,7 @@ WORLDS: Final[Mapping[tuple[type, type], Callable[[Any], World]]] = {
     (LossGame, LossQuery): GameWorld,
     (DoseBandit, DoseQuery): DoseWorld,
     (FeatureBandit, MomentQuery): FeatureWorld,
+    (LiveWorld, MomentQuery): LiveFeatureWorld,
     (LiveWorld, Totals): LiveCountWorld,
     (LiveWorld, BatchQuery): LiveCountWorld,
     (LiveWorld, SoftmaxQuery): LivePathWorld,

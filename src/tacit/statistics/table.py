@@ -13,9 +13,11 @@ from tacit.errors import InvalidInput, UnknownName
 from tacit.protocol import Query
 from tacit.statistics.moments import MomentVector
 from tacit.statistics.vectors import VectorStatistic
+from tacit.statistics.weighted_returns import WeightedReturns
 
 STATISTICS: Final[Mapping[str, type[VectorStatistic]]] = {
     "moments": MomentVector,
+    "weighted returns": WeightedReturns,
 }
 """Statistics by name."""
 

@@ -2,7 +2,7 @@
 
     pack, unpack    a person's data as the body that leaves a device under central trust, and back: clipped
     entries         people -> the numbers that each of them adds, `width` of them, and the labels of their counters
-    reach           how far apart two people's vectors are, in units of 1/scale: a lemma of docs/lemmas/sensitivity.md
+    reach           how far apart two people's vectors are, in units of 1/scale: a lemma of docs/lemmas/moments.md
     read            noisy sums -> what learners are given
 
 Releases (`tacit.release.vectors`) multiply a statistic with the noise of each trust model and know nothing else of it.

@@ -21,12 +21,17 @@ from tacit.accounting.claims import PrivacyClaim, PrivacyUnit, Trust
 from tacit.accounting.events import Events
 from tacit.accounting.knowledge import coalitions
 from tacit.accounting.terms import terms_of
+from tacit.arrays import Floats
 from tacit.environments.baselines import Table, baseline_policy, baseline_table
 from tacit.environments.layered import LayeredMDP
+from tacit.environments.linear_bandit import FeatureBandit
+from tacit.environments.registry import make_environment
 from tacit.environments.tabular import TabularMDP
 from tacit.errors import InvalidInput, NotSupported, UnknownName, require
+from tacit.features import Features as RowFeatures
 from tacit.learners.contract import StageRequest, require_over_support
 from tacit.learners.geometric_replanning import RarelyReplanned
+from tacit.learners.linear import FeatureRequest
 from tacit.learners.table import LEARNERS, LearnerRow, learner_row
 from tacit.policies import policy_from_dict
 from tacit.protocol import Constants, Learner, Query, Totals
@@ -42,9 +47,11 @@ from tacit.release.shuffle_release import ShufflePlan
 from tacit.release.staged import Staged
 from tacit.release.table import OVER_SUPPORT, make_privatizer
 from tacit.release.totals_release import TotalsPlan
+from tacit.release.vectors import VectorPlan
 from tacit.released.batches import BatchQuery
 from tacit.released.gradients import SoftmaxQuery
 from tacit.released.losses import LossQuery
+from tacit.released.moments import MomentQuery, MomentShape
 from tacit.released.returns import ReturnQuery
 from tacit.runs.assemble import KINDS
 from tacit.runs.builder import RunRequest, count_shape, privacy_request
@@ -57,6 +64,10 @@ from tacit.support import Support
 
 if TYPE_CHECKING:
     from tacit.study.design import StudyDesign
+
+
+ROWS: Final = 2000
+"""Rows drawn from a declaration, where second moments are not released."""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -106,6 +117,8 @@ class Choices:
     support: Support | None
     """Of what is seen."""
     sees: Features | None
+    features: RowFeatures | None
+    """The declaration of people's rows, where the study is over rows of features."""
 
     @classmethod
     def of(cls, design: StudyDesign) -> Choices:
@@ -141,6 +154,7 @@ def study_parts(choices: Choices) -> StudyParts:
             if able
             else f"{chosen.name} cannot learn in a study; under trust {choices.trust} use {known}"
         )
+    _require_rows(chosen, choices)
     _require_declarations(chosen, choices)
     basis = BASES[asks, choices.trust](chosen, world, choices)
     learner = _learner(chosen, world, basis, choices)
@@ -168,6 +182,15 @@ def study_parts(choices: Choices) -> StudyParts:
         events=privatizer.events(),
         certificate=replace(found, coalitions=against),
     )
+
+
+def _require_rows(chosen: RunRequest, choices: Choices) -> None:
+    """Rows of features are for learners of moments, and they for rows."""
+    able = ", ".join(name for name, row in LEARNERS.items() if row.asks is MomentQuery and not row.reference)
+    if choices.features is not None and chosen.row.asks is not MomentQuery:
+        raise NotSupported(f"{chosen.name} does not learn from rows of features; use {able}, or declare states")
+    if choices.features is None and chosen.row.asks is MomentQuery:
+        raise NotSupported(f"{chosen.name} learns from rows: declare features, or use another learner than {able}")
 
 
 def _require_declarations(chosen: RunRequest, choices: Choices) -> None:
@@ -218,17 +241,21 @@ def _public_sizes(channels: Sequence[Release], ladder: tuple[int, ...]) -> str:
     )
 
 
-def _chosen(choices: Choices) -> tuple[RunRequest, TabularMDP]:
+def _chosen(choices: Choices) -> tuple[RunRequest, Any]:
     """The learner's row and options, and a world of the public sizes about which nothing is known."""
     H, S, A = choices.sizes
-    world = unknown_world(H, [str(s) for s in range(S)], [str(a) for a in range(A)], choices.support)
+    world: Any = unknown_world(H, [str(s) for s in range(S)], [str(a) for a in range(A)], choices.support)
+    environment = world
+    if choices.features is not None:
+        environment = f"linear-bandit:features={choices.features.dimension},actions={A}"
+        world = make_environment(environment)
     name, options = parse_learner(choices.learner)
     row = OWN[name] if name in OWN else learner_row(name)
     row.check(name, options)
     if row.reference:
         raise InvalidInput(f"{name} is a reference line of simulations and learns nothing; choose a learner")
     config = RunConfig(
-        environment=world,
+        environment=environment,
         learner=choices.learner,
         episodes=choices.stages * choices.target,
         seeds=(0,),
@@ -238,7 +265,7 @@ def _chosen(choices: Choices) -> tuple[RunRequest, TabularMDP]:
         mechanism=choices.mechanism,
         constants=choices.constants,
         z=choices.z,
-        batch=None if row.asks in (BatchQuery, ReturnQuery) else choices.target,
+        batch=None if row.asks in (BatchQuery, ReturnQuery, MomentQuery) else choices.target,
         honest_fraction=choices.honest_fraction,
         baseline=choices.baseline,
         loss_budget=choices.loss_budget,
@@ -275,6 +302,21 @@ def _learner(chosen: RunRequest, world: TabularMDP, basis: Any, choices: Choices
         return uniform_assignment.UniformAssignment(
             shape=basis.shape, noise=basis.bit_noise(), stages=choices.stages, users=choices.target
         )
+    if chosen.row.asks is MomentQuery:
+        config = chosen.config
+        return chosen.row.build(
+            FeatureRequest(
+                name=chosen.name,
+                shape=basis.shape,
+                episodes=config.episodes,
+                constants=config.constants,
+                z=config.z,
+                noise=basis,
+                options=chosen.options,
+                sizes=(choices.target,) * choices.stages,
+                contexts=_uniform_rows(choices),
+            )
+        )
     if chosen.row.asks is LossQuery:
         return LossBuilder().told(chosen, LayeredMDP.from_tabular(world), basis)
     if chosen.row.asks is not BatchQuery:
@@ -299,6 +341,13 @@ def _learner(chosen: RunRequest, world: TabularMDP, basis: Any, choices: Choices
         return chosen.row.build(replace(request, sizes=None))
 
 
+def _uniform_rows(choices: Choices) -> Floats | None:
+    """Local trust: how rows are thought to be distributed, as public as their declaration."""
+    if choices.trust != "local" or choices.features is None:
+        return None
+    return choices.features.uniform_rows(ROWS)
+
+
 def _stages(learner: Any, choices: Choices) -> list[StageSize]:
     """The stages that report."""
     if learner.asks is ReturnQuery:
@@ -317,12 +366,15 @@ def _stages(learner: Any, choices: Choices) -> list[StageSize]:
     return [StageSize(target=choices.target, least=choices.least, query=query)] * choices.stages
 
 
-def _request(chosen: RunRequest, world: TabularMDP, asks: type[Query]) -> PrivacyRequest:
+def _request(chosen: RunRequest, world: Any, asks: type[Query]) -> PrivacyRequest:
     """The privacy that the study asks for, as a simulation would ask for it."""
     if asks is SoftmaxQuery:
         return GradientBuilder().request(chosen, world)
     if asks is LossQuery:
         return LossBuilder().request(chosen, LayeredMDP.from_tabular(world))
+    if isinstance(world, FeatureBandit):
+        shape = MomentShape(features=world.features, actions=world.actions, shared=False)
+        return privacy_request(chosen, MomentQuery, shape)
     request = privacy_request(chosen, asks, count_shape(chosen, world))
     return replace(request, squares=chosen.row.squares(chosen.options), users_per_batch=chosen.config.users_per_batch)
 
@@ -360,6 +412,12 @@ def _gradient(chosen: RunRequest, world: TabularMDP, choices: Choices) -> Releas
     return GradientPlan.of(request, least=choices.share, claim=claim)
 
 
+def _moments(chosen: RunRequest, world: Any, choices: Choices) -> ReleasePlan:
+    request, claim = _claim(chosen, world, choices)
+    honest = request.honest_fraction if choices.trust == "shuffle" else 1.0
+    return VectorPlan(claim=claim, shape=request.shape, asks=MomentQuery, least=choices.share, honest=honest)
+
+
 def _losses(chosen: RunRequest, world: TabularMDP, choices: Choices) -> ReleasePlan:
     request, claim = _claim(chosen, world, choices)
     if request.feedback == "full" or request.known_transitions:
@@ -377,6 +435,9 @@ BASES: Final[Mapping[tuple[type[Query], Trust], Callable[[RunRequest, TabularMDP
     (BatchQuery, "central"): _central_batches,
     (BatchQuery, "shuffle"): _shuffle,
     (LossQuery, "central"): _losses,
+    (MomentQuery, "central"): _moments,
+    (MomentQuery, "shuffle"): _moments,
+    (MomentQuery, "local"): _moments,
     (SoftmaxQuery, "central"): _gradient,
     (ReturnQuery, "local"): _local,
 }

@@ -26,10 +26,11 @@ from tacit.errors import InvalidInput, require
 from tacit.release.contract import Release
 from tacit.runs.storage import writing_to
 from tacit.study.contract import Head
-from tacit.study.external_shuffle import MEMORY, TEMPORARY, fsync_directory, write_permuted
+from tacit.study.external_shuffle import MEMORY, TEMPORARY, write_permuted
 from tacit.study.sealed_batches import Manifest, check_sealed, message_size
 from tacit.study.store import Store
 from tacit.study.wire import ReleasePayload
+from tacit.system import sync_directory
 
 FOLDER: Final = "batches"
 MESSAGES, TOKENS = ".batch", ".tokens"
@@ -139,7 +140,7 @@ class BatchFiles:
     def _name(self, made: Path, digest: bytes, suffix: str) -> None:
         with writing_to(self.folder):
             made.replace(self.folder / f"{digest.hex()}{suffix}")
-            fsync_directory(self.folder)
+            sync_directory(self.folder)
 
 
 def _bodies(connection: Connection, stage: int, channel: Release, layers: int) -> Iterator[bytes]:

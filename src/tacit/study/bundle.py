@@ -12,6 +12,8 @@
     fallback     the policy to use when `kill` is true, and when a device refuses a bundle
     head         the place in the collector's ledger that the learner has seen
     previous     the digest of the bundle before this one
+    features     the public declaration of people's rows (`tacit.Features`), only in studies over rows: policies are
+                 linear, and a device encodes its row before it acts or reports
     sees         the public features of the states, only where the design declares some: policies and the channel are
                  over features, and a device looks its states up before it acts or encodes
     keys         only in sealed stages: the signed keys documents of the learner and, if there is one, the mixer; every
@@ -41,7 +43,8 @@ from tacit.accounting.database import Connection
 from tacit.arrays import Ints
 from tacit.documents import canonical, digest, parse_json
 from tacit.errors import InvalidInput, UnknownName, require, require_count, require_real
-from tacit.policies import AnyPolicy, policy_from_dict
+from tacit.features import Features as RowFeatures
+from tacit.policies import AnyPolicy, LinearPolicy, policy_from_dict
 from tacit.protocol import Query, Totals
 from tacit.release.contract import Release
 from tacit.release.registry import channel_from_dict
@@ -49,6 +52,7 @@ from tacit.released.batches import BatchQuery
 from tacit.released.counts import CountShape
 from tacit.released.gradients import DoseQuery, SoftmaxQuery
 from tacit.released.losses import LayeredShape, LossQuery
+from tacit.released.moments import MomentQuery, MomentShape
 from tacit.released.returns import Bit, ReturnQuery
 from tacit.runs.signature import Signed, examine, sign
 from tacit.study.contract import Design, Head
@@ -68,7 +72,8 @@ def believed(bundle: bytes, design: Design, claim: PrivacyClaim, pinned: Path | 
     slot = asked["slot"]
     fits = slot < len(design.channels) and design.channels[slot] == asked["channel"]
     require(fits, "a bundle must ask by the channel of its design", "another channel")
-    require(asked.sees == design.sees, "a bundle must have the features of its design", "others")
+    same = asked.sees == design.sees and asked.features == design.features
+    require(same, "a bundle must have the features of its design", "others")
     require(asked.claim == claim, "a bundle must make the claim of its design", "another claim")
     return asked
 
@@ -113,6 +118,7 @@ QUERIES: Final[Mapping[str, type[Any]]] = {
     "softmax": SoftmaxQuery,
     "doses": DoseQuery,
     "losses": LossQuery,
+    "moments": MomentQuery,
     "returns": ReturnQuery,
 }
 """Queries by name."""
@@ -183,7 +189,7 @@ ENTRIES: Final = frozenset(
         *("kill", "head", "previous"),
     )
 )
-OPTIONAL: Final = frozenset(("sees", "keys", "signature"))
+OPTIONAL: Final = frozenset(("sees", "features", "keys", "signature"))
 SEALED: Final = ((), ("learner",), ("learner", "mixer"))
 """Whose keys a bundle has, by the number of layers that messages are sealed in."""
 
@@ -201,6 +207,8 @@ class Bundle:
     fallback: AnyPolicy
     sees: Features | None
     """What policies and channel see of the states; None: the states themselves."""
+    features: RowFeatures | None
+    """The declaration of people's rows; None: they are in states."""
 
     @classmethod
     def make(cls, content: Mapping[str, Any], key: Path | None) -> bytes:
@@ -252,6 +260,9 @@ class Bundle:
             require((content[name] is not None) == asked, f"a bundle has a {name} where it has a query", "otherwise")
         require(isinstance(content["kill"], bool), "kill must be true or false", "something else")
         require(not (content["kill"] and asked), "a bundle that ends a study must ask nothing", "a query")
+        features = RowFeatures.from_dict(content["features"]) if "features" in content else None
+        one = features is None or (horizon == 1 and len(content["states"]) == 1 and sees is None)
+        require(one, "a bundle over rows of features must have one state and one step", "others")
         sizes = (horizon, len(content["states"] if sees is None else sees.names), len(content["actions"]))
         claim = PrivacyClaim.from_dict(content["claim"])
         query = query_from_dict(content["query"]) if asked else None
@@ -263,12 +274,12 @@ class Bundle:
             same = same and channel.questions == questions and type(channel.query) is type(query)
             require(same, "sizes and questions of a bundle must be those of its channel", "others")
             require(channel.claim == claim, "the claim of a bundle must be that of its channel", "another")
-            _require_shape(channel, sizes)
+            _require_shape(channel, sizes, features)
         if "keys" in content:
             keys, sealed = content["keys"], channel is not None and channel.TRUST == "shuffle"
             whole = sealed and tuple(sorted(keys)) in SEALED[1:] and all(isinstance(keys[one], dict) for one in keys)
             require(whole, "keys must be those of learner, or learner and mixer, under shuffle trust", "others")
-        arms = tuple((_policy(plain, sizes), Fraction(*weight)) for plain, weight in content["policies"])
+        arms = tuple((_policy(plain, sizes, features), Fraction(*weight)) for plain, weight in content["policies"])
         whole = bool(arms) and all(weight > 0 for _, weight in arms) and sum(weight for _, weight in arms) == 1
         require(whole, "the weights of a bundle's policies must be positive and add up to 1", "others")
         if isinstance(query, ReturnQuery):
@@ -285,6 +296,7 @@ class Bundle:
             arms=arms,
             fallback=_policy(content["fallback"], sizes),
             sees=sees,
+            features=features,
         )
 
     def __getitem__(self, name: str) -> Any:
@@ -325,9 +337,14 @@ class Bundle:
         return examine(self.content, pinned)
 
 
-def _require_shape(channel: Release, sizes: tuple[int, int, int]) -> None:
+def _require_shape(channel: Release, sizes: tuple[int, int, int], features: RowFeatures | None) -> None:
     """The channel must count what policies see."""
-    shape = getattr(channel, "shape", None)
+    shape = getattr(getattr(channel, "statistic", channel), "shape", None)
+    if features is not None:
+        wanted = MomentShape(features=features.dimension, actions=sizes[2], shared=False)
+        require(shape == wanted, "the shape of a channel must be that of the features of its bundle", "another")
+        return
+    require(not isinstance(shape, MomentShape), "a bundle that asks for moments must declare features", "none")
     if isinstance(shape, CountShape):
         found = (shape.horizon, shape.num_states, shape.num_actions)
     elif isinstance(shape, LayeredShape):
@@ -337,10 +354,15 @@ def _require_shape(channel: Release, sizes: tuple[int, int, int]) -> None:
     require(found == sizes, f"the shape of a channel must be that of its bundle, {list(sizes)}", list(found))
 
 
-def _policy(plain: Mapping[str, Any], sizes: tuple[int, int, int]) -> AnyPolicy:
+def _policy(plain: Mapping[str, Any], sizes: tuple[int, int, int], features: RowFeatures | None = None) -> AnyPolicy:
     """A policy that fits the names and the horizon of its bundle."""
     policy = policy_from_dict(plain)
     horizon, states, actions = sizes
+    if isinstance(policy, LinearPolicy):
+        known = None if features is None else (actions, features.dimension)
+        fits = policy.actions == actions and policy.coefficients.shape[1:] == known
+        require(fits, "a linear policy must have a coefficient for every action and feature of its bundle", "others")
+        return policy
     probabilities = getattr(policy, "probabilities", None)
     if probabilities is None:
         return policy

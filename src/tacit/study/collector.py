@@ -75,13 +75,13 @@ from tacit.study.contract import (
     usable_key,
 )
 from tacit.study.databases import database_at
-from tacit.study.external_shuffle import fsync_directory
 from tacit.study.intake import AGAIN, COUNTED, Intake, Pseudonyms
 from tacit.study.sealed_batches import require_layers
 from tacit.study.size_grid import left_out, rung_of
 from tacit.study.state import decode_state, encode_state
 from tacit.study.store import Database, Failpoint, Store, no_failpoint
 from tacit.study.wire import ReleasePayload, sha256
+from tacit.system import sync_directory
 
 NAME: Final = "last-head"
 STOPPED: Final = "stopped"
@@ -161,7 +161,7 @@ class HeadFile:
         with writing_to(self.path.parent):
             write_whole(self.path, "".join(f"{head.text}\n" for head in heads).encode())
             os.chmod(self.path, 0o600)
-            fsync_directory(self.path.parent)
+            sync_directory(self.path.parent)
 
 
 def stopped_by(connection: Connection) -> Head | None:
@@ -366,7 +366,7 @@ class Collector:
                 "SELECT bundle FROM question WHERE stage = ? AND number = ?", (stage, question)
             ).fetchone()
             if there is not None:
-                require(there[0] == bundle, "a stage has one bundle for everybody", "another one")
+                require(there[0] == bundle, "a stage must have one bundle for all devices", "another one")
                 return int(stage)
             asked.require_keys(self.layers)  # one set for everybody: which key opens a message tells nothing
             require_seen(connection, asked.head)
@@ -639,7 +639,7 @@ class Collector:
 
     def _require_enough(self, channel: Release, n: int) -> None:
         """Refuse a stage whose noise would be below the certified one (C3)."""
-        hint = "end it with 'void': nothing is released, and whoever did not pay may report again"
+        hint = "end it with 'void': nothing is released, and persons who were not charged may report again"
         require(n >= channel.least, f"a stage must have at least {channel.least} reports", n, hint)
 
     def _scrub(self, connection: Connection, stage: int) -> None:

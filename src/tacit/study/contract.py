@@ -14,6 +14,7 @@ from tacit.accounting.events import Events
 from tacit.accounting.journal import Receipt
 from tacit.documents import canonical, parse_json
 from tacit.errors import InvalidInput, require, require_count
+from tacit.features import Features as RowFeatures
 from tacit.planning.loss_budget import LossBudget
 from tacit.protocol import Learner
 from tacit.release.contract import Release
@@ -128,6 +129,8 @@ class Design(Protocol):
     def channels(self) -> Sequence[Mapping[str, Any]]: ...  # noqa: D102
     @property
     def sees(self) -> Features | None: ...  # noqa: D102
+    @property
+    def features(self) -> RowFeatures | None: ...  # noqa: D102
     @property
     def declarations(self) -> dict[str, str]: ...  # noqa: D102
     @property

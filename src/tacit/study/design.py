@@ -33,7 +33,8 @@ from tacit.errors import (
     require_real,
     with_suggestions,
 )
-from tacit.learners.auto import AUTO, Situation, choose_learner
+from tacit.features import Features as RowFeatures
+from tacit.learners.auto import AUTO, Situation, choose_learner, choose_linear
 from tacit.planning.loss_budget import LossBudget
 from tacit.policies import Policy, policy_from_dict, policy_to_dict, tabular, uniform_policy
 from tacit.protocol import Constants
@@ -50,8 +51,10 @@ __all__ = ["StudyDesign", "StudyParts", "plan_study"]
 
 FORMAT: Final = "tacit-study"
 FORMAT_VERSION: Final = 1
-OPTIONAL: Final = frozenset(("baseline", "loss_budget", "stage_loss_budget", "support", "sees"))
-DECLARED: Final[Mapping[str, Any]] = {"support": Support, "sees": Features}
+OPTIONAL: Final = frozenset(("baseline", "loss_budget", "stage_loss_budget", "support", "sees", "features"))
+DECLARED: Final[Mapping[str, Any]] = {"support": Support, "sees": Features, "features": RowFeatures}
+ROW: Final = ("row",)
+"""The one state of a study over rows of features."""
 TRUSTS: Final = tuple(trust for trust in get_args(Trust) if trust != "none")
 
 
@@ -101,6 +104,8 @@ class StudyDesign:
     """The public declaration of what can happen, over the states: what cannot move is not released."""
     sees: Features | None = None
     """The public declaration of what a policy sees of a state; None: the state itself."""
+    features: RowFeatures | None = None
+    """The public declaration of people's rows; None: people are in states."""
 
     def to_dict(self) -> dict[str, Any]:
         """JSON-ready values."""
@@ -148,6 +153,11 @@ class StudyDesign:
         require(self.unit.per_stage == 1, "a person reports at most once in a stage (per_stage 1)", self.unit.per_stage)
         declared_support(self.support, self.states, self.actions, self.horizon)
         declared_features(self.sees, self.states)
+        if self.features is not None:
+            one = self.states == ROW and self.horizon == 1 and self.sees is None and self.support is None
+            rule = "a study over features must have one state, 'row', and one step, without support and sees"
+            require(one and self.baseline is None, f"{rule} and baseline", "others")
+            require(len(self.actions) > 1, "there must be at least two actions to choose from", len(self.actions))
         self.policy_of_last_resort()
         _ = self.budget
         require(self.loss_budget is None or self.baseline is not None, "a loss_budget needs a baseline", "none")
@@ -169,7 +179,8 @@ class StudyDesign:
     @property
     def declarations(self) -> dict[str, str]:
         """What the design declares to be public about the world, in words; empty where it declares nothing."""
-        return declared_words(seen_support(self.support, self.sees), self.sees)
+        rows = {} if self.features is None else {"features": f"public: {', '.join(self.features.names)}"}
+        return declared_words(seen_support(self.support, self.sees), self.sees) | rows
 
     @property
     def choice(self) -> str | None:
@@ -203,9 +214,9 @@ class StudyDesign:
 @checked
 def plan_study(
     *,
-    states: Sequence[str] | int,
+    states: Sequence[str] | int | None = None,
     actions: Sequence[str] | int,
-    horizon: int,
+    horizon: int | None = None,
     trust: Trust,
     epsilon: float,
     delta: float,
@@ -228,6 +239,7 @@ def plan_study(
     stage_loss_budget: float | None = None,
     support: object = None,
     sees: object = None,
+    features: RowFeatures | None = None,
 ) -> StudyDesign:
     """Plan a study: calibrate the noise of every stage and certify what a person is exposed to over all of them.
 
@@ -238,13 +250,20 @@ def plan_study(
     people do already ('always ACTION', 'uniform', a policy or its table) and the fallback unless another one is given;
     with a `loss_budget` people lose at most this share of the largest return against it, with probability 95%.
     `support` and `sees` declare in public what can happen, and what policies see of a state
-    (`tacit.study.declarations`).
+    (`tacit.study.declarations`). With `features` in place of states and horizon, people have rows of features
+    (`tacit.Features`), one decision each, and the learner is linear: lin-ts, lin-ucb or lin-greedy.
 
     >>> design = plan_study(states=4, actions=("left", "right"), horizon=6, trust="shuffle", epsilon=1.0,
     ...                     delta=1e-6, stages=10, target=1000, stationary=True)
     >>> design.learner, design.least, len(design.channels), design.parts().certificate.holds
     ('bucb:share_across_steps=true', 900, 10, True)
     """
+    if features is not None:
+        require(isinstance(features, RowFeatures), "features must be tacit.Features", type(features).__name__)
+        require(states is None and horizon in (None, 1), "features come in place of states and horizon", "both")
+        states, horizon = ROW, 1
+    require(states is not None, "a study needs states and a horizon, or features", "neither")
+    assert states is not None  # noqa: S101 - for the types
     H, wanted = require_count("horizon", horizon, most=MAX_HORIZON), require_count("target", target)
     named = (_names("state", states), _names("action", actions))
     # Without a support, what is sent counts every (step, state, action, next state).
@@ -286,6 +305,7 @@ def plan_study(
         stage_loss_budget=stage_loss_budget,
         support=known,
         sees=seen,
+        features=features,
     )
     return _calibrated(_resolved(draft))
 
@@ -317,6 +337,10 @@ def _resolved(draft: StudyDesign) -> StudyDesign:
     if name != AUTO:
         return draft
     require(not options, "auto takes no options", draft.learner, "name a learner to give it options")
+    if draft.features is not None:
+        many = {"features": draft.features.dimension, "actions": len(draft.actions)}
+        linear = choose_linear(draft.trust, episodes=draft.stages * draft.target, **many)
+        return replace(draft, learner=linear.learner, because=linear.because)
     choice = choose_learner(
         Situation(
             trust=draft.trust,

@@ -34,9 +34,10 @@ import numpy as np
 from tacit.accounting.claims import LARGEST_DELTA
 from tacit.accounting.composition import epsilon_of
 from tacit.accounting.events import Events
-from tacit.data.trajectories import Trajectory
+from tacit.arrays import Floats
+from tacit.data.trajectories import FeatureUsers, Trajectory
 from tacit.errors import InvalidInput, NotSupported, PrivacyBudgetExceeded, require, require_count, require_real
-from tacit.policies import AnyPolicy, GaussianPolicy, LayeredPolicy, LinearPolicy
+from tacit.policies import AnyPolicy, GaussianPolicy, LayeredPolicy, LinearPolicy, tabular
 from tacit.policies.named import NamedPolicy
 from tacit.protocol import Noise
 from tacit.randomness import SecureNoise
@@ -47,6 +48,8 @@ from tacit.study.contract import Head
 from tacit.study.device_state import DRAWN, DeviceState, keep, recall
 from tacit.study.wire import ID, Report
 
+FIRST: Final = np.zeros(1, dtype=np.int64)
+"""The only draw of a policy that a device has taken one of."""
 NOT_TAKEN: Final = ("late", "full")
 """Answers of a collector that did not take a report, and that its person can do nothing about."""
 
@@ -121,11 +124,13 @@ class Device:
         bundle = self._accepted()
         return bundle.fallback if bundle["kill"] else bundle.arms[self.kept.arm][0]
 
-    def act(self, step: int, state: int | str) -> str:
-        """The action to take at a step (from 0) in a state, by name or number."""
+    def act(self, step: int, state: int | str | Mapping[str, Any]) -> str:
+        """The action to take at a step (from 0) in a state, by name or number; in a study over features, for a row."""
         bundle, policy = self._accepted(), self.policy
         h = require_count("step", step, least=0)
         require(h < bundle["horizon"], f"step must be below {bundle['horizon']}", step)
+        if bundle.features is not None:
+            return self._act_on(bundle, policy, bundle.features.encode(state))
         s = _place(state, bundle["states"])
         require(s is not None, "state must be one of the study's states, or its number", "another")
         assert s is not None  # noqa: S101 - for the types
@@ -134,8 +139,21 @@ class Device:
         named = NamedPolicy(policy=policy, states=bundle.rows, actions=tuple(bundle["actions"]))
         return named.act(h, int(bundle.seen(np.array(s))), SystemRandom() if self.rng is None else self.rng)
 
+    def _act_on(self, bundle: Bundle, policy: AnyPolicy, x: Floats) -> str:
+        """The action for an encoded row: that of the draw which this device took, or of a table."""
+        require(len(x) == 1, "a device acts on one row", len(x))
+        lots = SystemRandom() if self.rng is None else self.rng
+        if not isinstance(policy, LinearPolicy):
+            named = NamedPolicy(policy=tabular(policy), states=bundle.rows, actions=tuple(bundle["actions"]))
+            return named.act(0, 0, lots)
+        chosen = int(lots.random() * policy.actions) if policy.uniform else policy.scores(x, FIRST).argmax()
+        return str(bundle["actions"][int(chosen)])
+
     def report(self, trajectory: Any) -> bytes:
-        """The report of this stage (D2); a trajectory has states, actions and rewards, by name or number."""
+        """The report of this stage (D2); a trajectory has states, actions and rewards, by name or number.
+
+        In a study over features its one state is a row, by name.
+        """
         bundle = self.asked()
         return self._report(None if self.kept.plain is not None else trajectory_from(bundle, trajectory))
 
@@ -184,7 +202,7 @@ class Device:
             self.bundle = Bundle.parse(found.bundle.encode()) if found.bundle else None
         self.kept = found
 
-    def _report(self, trajectory: Trajectory | None) -> bytes:
+    def _report(self, trajectory: Any) -> bytes:
         asked = self.asked().digest
 
         def frozen(kept: DeviceState) -> DeviceState:
@@ -194,11 +212,14 @@ class Device:
             assert channel is not None  # noqa: S101 - for the types
             if kept.plain is not None:
                 return kept
+            told = trajectory
+            if isinstance(told, FeatureUsers) and bundle.query.lots:  # the lot was drawn before there was a row
+                told = told._replace(lots=np.array([kept.arm]))
             # A bit about a return is about the stage's question and the policy that was drawn.
             body = (
-                channel.answer(bundle.query, kept.arm, trajectory, self.noise)
+                channel.answer(bundle.query, kept.arm, told, self.noise)
                 if isinstance(channel, ReturnRelease)
-                else channel.encode(trajectory, self.noise)
+                else channel.encode(told, self.noise)
             )
             made = Report(study=bundle.study, stage=bundle["stage"], id=os.urandom(ID), body=body).encode()
             left = (*self._others(bundle), (bundle["slot"], channel.events()))
@@ -247,7 +268,7 @@ class Device:
         seen = self.kept.stage
         require(found["stage"] >= seen, f"a stage must not be below stage {seen}, which was seen", found["stage"])
         same = found["stage"] > seen or found.digest == self.kept.digest
-        require(same, "a stage has one bundle for everybody", "another one")
+        require(same, "a stage must have one bundle for all devices", "another one")
         # Bundles of later questions are not for devices, so only a stage of one question is followed by its successor.
         follows = self.bundle["questions"] == 1 and found["stage"] == seen + 1
         chained = not follows or found["previous"] == self.kept.digest
@@ -298,10 +319,10 @@ def _paid_at_release(bundle: Bundle) -> bool:
     return bundle.channel is not None and bundle.channel.CHARGED_AT == "release"
 
 
-def trajectory_from(bundle: Bundle, given: Any) -> Trajectory:
+def trajectory_from(bundle: Bundle, given: Any) -> Any:
     """A trajectory in the study's numbers: names become numbers, rewards go from their public bounds to [0, 1].
 
-    Where the bundle declares features, states become the features that are seen of them.
+    Where the bundle declares features, states become the features that are seen of them, or rows their numbers.
     Numbers out of range are clipped and NaN is the lowest reward (D4). What is no trajectory of this study at all
     (another length, a name that it does not have) is refused, without a word about what it was.
     """
@@ -318,6 +339,9 @@ def trajectory_from(bundle: Bundle, given: Any) -> Trajectory:
     require(fits, f"a trajectory must have {horizon} steps, and one state more or as many", "another length", hint)
     rewards = np.array([_number(one) for one in found["rewards"]])
     scaled = np.clip((rewards - low) / (high - low), 0.0, 1.0)
+    if bundle.features is not None:
+        x, action = bundle.features.encode(found["states"][0]), _clipped(found["actions"][0], bundle["actions"])
+        return FeatureUsers(x, np.array([action]), np.where(np.isnan(scaled), 0.0, scaled), np.array([-1]))
     return Trajectory(
         states=bundle.seen(np.array([_clipped(one, bundle["states"]) for one in found["states"]], dtype=np.int64)),
         actions=np.array([_clipped(one, bundle["actions"]) for one in found["actions"]], dtype=np.int64),

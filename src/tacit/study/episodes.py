@@ -47,6 +47,25 @@ def read_episodes(
     A log is a .csv or .parquet file, a pandas or polars frame, an Arrow table, NumPy arrays by column name, an iterable
     of rows or episodes, or a Minari dataset (`tacit.study.log_source`).
 
+    Parameters
+    ----------
+    log, mapping
+        As in `tacit.data_check`.
+    progress
+        Called with the share that is done.
+
+    Returns
+    -------
+    Episodes
+        Sensitive trajectories; their `repr` shows numbers of episodes and people only.
+
+    Raises
+    ------
+    InvalidInput
+        If the log fails its data check (G2).
+
+    Examples
+    --------
     >>> import tempfile
     >>> mapping = {
     ...     "columns": {"person": "who", "episode": "stay", "step": "visit"},
@@ -78,6 +97,29 @@ def data_check(
 ) -> DataCheck:
     """Numbers of bad rows and episodes by reason; with a cap, also how many episodes are above it.
 
+    Parameters
+    ----------
+    log
+        A file, frame, table, arrays, rows or episodes (`tacit.study.log_source`).
+    mapping
+        The public mapping, or its file.
+    reports_per_person
+        A cap on episodes per person, to count those above it.
+    progress
+        Called with the share that is done.
+
+    Returns
+    -------
+    DataCheck
+        Numbers of bad rows and episodes by reason; no value of the log.
+
+    Raises
+    ------
+    InvalidInput
+        If a value breaks a stated rule; the message names it.
+
+    Examples
+    --------
     >>> import tempfile
     >>> mapping = {
     ...     "columns": {"person": "who", "episode": "stay", "step": "visit"},

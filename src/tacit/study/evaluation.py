@@ -30,11 +30,12 @@ from typing import Any, Final, Literal, cast, get_args
 import numpy as np
 
 from tacit.accounting.certificate import Certificate, CertifiedFamily, certify
-from tacit.accounting.claims import PrivacyClaim, PrivacyUnit
+from tacit.accounting.claims import OUTPUTS, PrivacyClaim, PrivacyUnit, Trust
 from tacit.accounting.events.gaussian import gaussian_epsilon, gaussian_mu
 from tacit.accounting.terms import NoiseKind, terms_of
 from tacit.arguments import checked
 from tacit.arrays import Floats
+from tacit.data.trajectories import Trajectories, Trajectory
 from tacit.errors import (
     InvalidInput,
     NotSupported,
@@ -61,7 +62,7 @@ from tacit.policies.named import NamedPolicy
 from tacit.protocol import TOTALS, Noise
 from tacit.randomness import SecureNoise
 from tacit.release.fixed_point import SLACK_SHARE
-from tacit.release.values import PolicyValues, PrivateValues
+from tacit.release.values import DeviceValues, PolicyValues, PrivateValues
 from tacit.released.counts import CountShape
 from tacit.study.episodes import Episodes, Progress, as_mapping, check_log
 from tacit.study.learning import LearnRequest, deal, kind_of, released_counts
@@ -93,6 +94,7 @@ class EvaluationRequest:
     propensity: Literal["column", "estimated"] | NamedPolicy = "column"
     against_log: bool = True
     confidence: float = 0.95
+    trust: Trust = "central"
 
     def __post_init__(self) -> None:
         require_epsilon(self.epsilon)
@@ -107,6 +109,8 @@ class EvaluationRequest:
             require_real("min_propensity", self.min_propensity, 0.0, 1.0, open_low=True)
         known = self.propensity in ("column", "estimated") if isinstance(self.propensity, str) else True
         require(known, "propensity must be 'column', 'estimated' or a policy", self.propensity)
+        if self.trust != "central":
+            self._require_devices()
         if self.estimator == "dm":
             return
         if self.propensity == "column" and self.mapping.columns.propensity is None:
@@ -119,6 +123,15 @@ class EvaluationRequest:
             raise NotSupported("dr needs min_propensity and a weight_cap of at least 1/min_propensity^H; use snips")
         if self.estimator != "snips" and self.mapping.drop:
             raise NotSupported(f"{self.estimator} needs every person's episodes, and the mapping drops some; use snips")
+
+    def _require_devices(self) -> None:
+        """Raise where a device alone cannot compute what is asked."""
+        require(self.trust in ("shuffle", "local"), "trust must be central, shuffle or local", self.trust)
+        if self.estimator not in ("snips", "ips") or self.propensity == "estimated":
+            raise NotSupported(
+                f"under trust '{self.trust}' a device knows its own weight and no model: use snips or ips, with the "
+                "propensities of the rule that it followed"
+            )
 
     @property
     def cap(self) -> float:
@@ -137,14 +150,19 @@ class EvaluationRequest:
     def claim(self) -> PrivacyClaim:
         """What is promised to every person of the log."""
         return PrivacyClaim(
-            trust="central", epsilon=self.epsilon, delta=self.delta, unit=PrivacyUnit(reports=1, per_stage=1),
-            neighbours="replace-one", output="published-sums",
+            trust=self.trust, epsilon=self.epsilon, delta=self.delta, unit=PrivacyUnit(reports=1, per_stage=1),
+            neighbours="replace-one", output="published-sums" if self.trust == "central" else OUTPUTS[self.trust][0],
         )  # fmt: skip
+
+    @property
+    def honest_fraction(self) -> float:
+        """Shuffle: the noise of all devices is counted on."""
+        return 1.0
 
     @property
     def name(self) -> str:
         """For certificates."""
-        return f"central/{self.estimator} values of a log"
+        return f"{self.trust}/{self.estimator} values of a log"
 
     @property
     def shape(self) -> CountShape:
@@ -169,12 +187,14 @@ class EvaluationRequest:
         return LearnRequest(mapping=self.mapping, epsilon=self._part(share), delta=self.delta, people=self.people)
 
     @cached_property
-    def values(self) -> PrivateValues | None:
+    def values(self) -> PrivateValues | DeviceValues | None:
         """The release of vectors, if there is one."""
         if not self.listed:
             return None
         share = 1.0 if self.counts is None else 1.0 - COUNTS_SHARE[self.estimator]
         shares = tuple(LOG_SHARE if name == LOG and len(self.listed) > 1 else 1.0 for name in self.listed)
+        if self.trust != "central":
+            return DeviceValues(claim=self.claim, shares=shares, people=self.people)
         kind: Any = "residuals" if self.estimator == "dr" else "weights"
         return PrivateValues(claim=self._claim(share), kind=kind, shares=shares, people=self.people)
 
@@ -213,18 +233,21 @@ class EvaluationRequest:
             "policies": {name: policy.to_dict() for name, policy in self.policies.items()},
             "propensity": rule if isinstance(rule, str) else rule.to_dict(),
             **{name: getattr(self, name) for name in PLAIN},
+            **({} if self.trust == "central" else {"trust": self.trust}),
         }
 
     @classmethod
     def from_dict(cls, plain: Mapping[str, Any]) -> EvaluationRequest:
         """The request that `to_dict` wrote."""
         names = ("mapping", "policies", "propensity", *PLAIN)
-        require(set(plain) == set(names), f"a request has the entries {', '.join(names)}", sorted(plain))
+        given = set(plain) - {"trust"}
+        require(given == set(names), f"a request has the entries {', '.join(names)}", sorted(plain))
         rule = plain["propensity"]
         return cls(
             mapping=EpisodeMapping.from_dict(plain["mapping"]),
             policies={name: NamedPolicy.from_dict(policy) for name, policy in plain["policies"].items()},
             propensity=cast("Any", rule) if isinstance(rule, str) else NamedPolicy.from_dict(rule),
+            trust=plain.get("trust", "central"),
             **{name: plain[name] for name in PLAIN},
         )
 
@@ -314,6 +337,7 @@ def evaluate(
     estimator: Estimator = "snips",
     against_log: bool = True,
     confidence: float = 0.95,
+    trust: Trust = "central",
     noise: Noise | None = None,
     progress: Progress | None = None,
 ) -> Evaluation:
@@ -338,8 +362,13 @@ def evaluate(
         Whether the log's own policy is evaluated, too, and every other one compared with it.
     confidence
         Of the intervals.
+    trust
+        "central", or "shuffle" or "local": then every person's device computes its own weights and sends one message
+        (`device_message`, `collected`); with a log at hand, all devices are played here. Local trust has delta 0.
     noise
         Secure unless a simulation says otherwise; the certificate says which it was.
+    progress
+        Called with the share that is done.
 
     Returns
     -------
@@ -373,6 +402,7 @@ def evaluate(
     asked: dict[str, Any] = {
         "epsilon": epsilon, "delta": delta, "weight_cap": weight_cap, "min_propensity": min_propensity,
         "propensity": propensity, "estimator": estimator, "against_log": against_log, "confidence": confidence,
+        "trust": trust,
     }  # fmt: skip
     if isinstance(policies, NamedPolicy):
         policies = {"policy": policies}
@@ -407,6 +437,35 @@ def evaluate_episodes(request: EvaluationRequest, episodes: Episodes, noise: Noi
     if request.values is not None:
         payloads.append(request.values.payload(_people(request, episodes, model), noise))
     return evaluated(request, tuple(payloads), certificate)
+
+
+def device_message(request: EvaluationRequest, steps: Trajectory, propensities: Floats, noise: Noise) -> bytes:
+    """The device of a person: the message about one episode, from the probabilities with which its actions were drawn.
+
+    All H steps count; whoever sends no message is missing, so send the message of an episode without weight if there
+    is none.
+    """
+    require(request.trust != "central", "devices send messages under trust shuffle or local", request.trust)
+    H = request.mapping.horizon
+    shape = np.asarray(propensities, dtype=np.float64).reshape(1, -1)
+    require(shape.shape == (1, H), f"there must be {H} propensities", shape.size)
+    rows = (np.asarray(part).reshape(1, -1) for part in (steps.states, steps.actions, steps.rewards))
+    one = Episodes(
+        trajectories=Trajectories(*rows), persons=np.zeros(1, dtype=np.int64), people=1, lengths=np.array([H]),
+        propensities=shape, mapping=request.mapping,
+    )  # fmt: skip
+    alone = replace(request, people=1)
+    require_propensities(alone, one)
+    return cast("DeviceValues", request.values).message(_people(alone, one, None), noise)
+
+
+def collected(request: EvaluationRequest, messages: Sequence[bytes], noise: Noise | None = None) -> Evaluation:
+    """The collector: values from the messages of all people."""
+    source = SecureNoise() if noise is None else noise
+    certificate = request.certificate(kind_of(source))
+    require(certificate.holds, "the claim must hold", certificate.verdict)
+    payload = cast("DeviceValues", request.values).collected(messages, source)
+    return evaluated(request, (payload,), certificate)
 
 
 def evaluated(request: EvaluationRequest, payloads: tuple[bytes, ...], certificate: Certificate) -> Evaluation:

@@ -92,15 +92,6 @@ def pieces_of(path: Path, *, size: int, chunk: int) -> Iterator[bytes]:
             yield piece
 
 
-def fsync_directory(directory: Path) -> None:
-    """Have the names in a directory on the disk."""
-    handle = os.open(directory, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
-
-
 def _orders(
     pieces: Iterable[bytes], folder: Path, *, size: int, total: int, memory: int, made: list[Path]
 ) -> Iterator[bytes]:

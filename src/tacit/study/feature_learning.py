@@ -183,7 +183,8 @@ class FeatureLearned:
         asked = self.request
         named = {"features": asked.features, "actions": asked.actions, "reward": asked.reward}
         linear = LinearPolicy(coefficients, actions=len(asked.actions))
-        return FeaturePolicy(**named, fallback=asked.fallback, policy=linear)  # type: ignore[arg-type]
+        resort = None if asked.fallback is None else tuple(float(name == asked.fallback) for name in asked.actions)
+        return FeaturePolicy(**named, fallback=resort, policy=linear)  # type: ignore[arg-type]
 
     @property
     def coefficients(self) -> Floats:
@@ -266,12 +267,9 @@ def read_rows(
     require(len(set(names)) == len(names), "action, reward and person must be different columns", names)
     x = features.encode(frame)
     columns = read_columns(frame, names)
-    places = {name: place for place, name in enumerate(actions)}
-    given = (str(value) if type(value) in (str, int) else None for value in _values(columns[action_column]))
-    taken = np.array([-1 if value is None else places.get(value, -1) for value in given], dtype=np.int64)
     return encoded_rows(
         x,
-        taken,
+        _places(_values(columns[action_column]), actions),
         _reals(reward_column, columns[reward_column]),
         None if person_column is None else _values(columns[person_column]),
         actions=actions,
@@ -306,11 +304,21 @@ def encoded_rows(
         numbered, people, ids = np.arange(len(x)), len(x), None
     else:
         numbers: dict[Any, int] = {}
-        present = all(isinstance(one, str | int | bytes) or (isinstance(one, float) and one == one) for one in persons)
+        present = {type(one) for one in persons} <= {str, int, bytes, float} and all(one == one for one in persons)
         require(present, f"the column '{names[2]}' must name a person in every row", "a missing or another value")
         numbered = np.array([numbers.setdefault(one, len(numbers)) for one in persons], dtype=np.int64)
         people, ids = len(numbers), tuple(numbers)
     return FeatureRows(x, taken, (rewards - low) / (high - low), numbered, people, ids)
+
+
+def _places(values: list[Any], actions: Sequence[str]) -> Ints:
+    """The numbers of actions, by name or by a whole number that is a name; -1: none of them."""
+    known: dict[Any, int] = {name: place for place, name in enumerate(actions)}
+    known |= {int(name): place for name, place in list(known.items()) if name.isdecimal() and str(int(name)) == name}
+    try:
+        return np.array([known.get(value, -1) for value in values], dtype=np.int64)
+    except TypeError:  # a list, or another value that is no name
+        return np.full(len(values), -1)
 
 
 def _values(column: Any) -> list[Any]:

@@ -26,13 +26,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, cast, get_args
 
 import numpy as np
 
-from tacit.accounting.certificate import Certificate, CertifiedFamily, certify
+from tacit.accounting.certificate import Calibration, Certificate, CertifiedFamily, certify
 from tacit.accounting.claims import PrivacyClaim, PrivacyUnit
 from tacit.accounting.terms import NoiseKind, terms_of
 from tacit.arguments import checked
@@ -50,6 +50,7 @@ from tacit.errors import (
 )
 from tacit.noise.exact import permutation
 from tacit.planning.pessimism import PessimisticPlan, pessimistic_plan, support_floor
+from tacit.planning.qiao_wang import printed_rho, printed_std, private_value_iteration
 from tacit.planning.widths import DEFAULT_Z
 from tacit.policies import DeterministicPolicy
 from tacit.policies.named import NamedPolicy, PolicySupport
@@ -67,9 +68,12 @@ if TYPE_CHECKING:
 
 Behaviour = Literal["known", "unknown"]
 Keep = Literal["random", "first"]
+OfflineLearner = Literal["pessimism", "dp-apvi", "dp-vapvi"]
 MECHANISM: Final = "batched"
-OPTIONAL: Final = ("stationary",)
+OPTIONAL: Final = ("stationary", "learner")
 """Entries of a request that are left out where they say nothing."""
+HALVINGS: Final = 16
+"""Of the search for the printed noise."""
 POWER_QUANTILE: Final = 1.959964 + 0.841621
 """A difference of so many standard errors is found with probability .8 at the 95% level."""
 DIFFERENCES: Final = (0.05, 0.1, 0.2, 0.4)
@@ -91,6 +95,8 @@ class LearnRequest:
     """The action that the fall-back policy always takes; None: there is none."""
     stationary: bool = False
     """A public declaration: transitions and rewards do not depend on the step, so steps are pooled."""
+    learner: OfflineLearner = "pessimism"
+    """What plans from the released counts; the learners of papers have the noise that their papers print."""
 
     def __post_init__(self) -> None:
         require_epsilon(self.epsilon)
@@ -98,6 +104,12 @@ class LearnRequest:
         require_count("reports_per_person", self.reports_per_person, most=MAX_REPORTS)
         require_real("z", self.z, low=0.0)
         require(self.keep in get_args(Keep), "keep must be 'random' or 'first'", self.keep)
+        if self.learner not in get_args(OfflineLearner):
+            raise UnknownName("offline learner", str(self.learner), get_args(OfflineLearner))
+        if self.learner != "pessimism":
+            one = not self.stationary and self.reports_per_person == 1
+            require(one, f"{self.learner} is for one episode of a person, steps apart", "another", "use pessimism")
+            _ = self.printed_epsilon
         if self.fallback is not None and self.fallback not in self.mapping.action_names:
             raise UnknownName("fall-back action", self.fallback, self.mapping.action_names)
 
@@ -123,7 +135,23 @@ class LearnRequest:
             num_actions=len(known.action_names),
             staged=True,
         )
-        return TotalsPlan(shape=shape, claim=self.claim, releases=self.reports_per_person, mechanism=MECHANISM)
+        claim = self.claim if self.learner == "pessimism" else replace(self.claim, epsilon=self.printed_epsilon)
+        return TotalsPlan(shape=shape, claim=claim, releases=self.reports_per_person, mechanism=MECHANISM)
+
+    @property
+    def printed_epsilon(self) -> float:
+        """Where the noise has the deviation that the paper prints for the claim, or just more: at most its epsilon."""
+        wanted = printed_std(self.mapping.horizon, self.epsilon, self.delta)
+        usual = replace(self, learner="pessimism")
+        low, high = 0.0, self.epsilon
+        tight = usual.basis.noise_std()["rewards"]
+        if tight >= wanted:
+            return self.epsilon
+        for _ in range(HALVINGS):
+            middle = (low + high) / 2.0
+            std = replace(usual, epsilon=middle).basis.noise_std()["rewards"]
+            low, high = (middle, high) if std >= wanted else (low, middle)
+        return low
 
     @property
     def channels(self) -> tuple[TotalsRelease, ...]:
@@ -139,7 +167,8 @@ class LearnRequest:
             CertifiedFamily.of(family, noise=basis.name, std=std.get(family.name, std["rewards"]))
             for family in basis.families()
         ]
-        found = certify(basis.exposure(channels, self.reports_per_person), families, claim, calibration="tight")
+        how: Calibration = "tight" if self.learner == "pessimism" else "paper"
+        found = certify(basis.exposure(channels, self.reports_per_person), families, claim, calibration=how)
         episodes = self.people * self.reports_per_person
         return found.under(terms_of(basis, noise=noise, episodes=episodes, users_per_batch=self.people))
 
@@ -171,7 +200,16 @@ class LearnRequest:
         """Everything that follows from what was released (G2)."""
         counts, known = released_counts(self, payloads), self.mapping
         default = 0 if self.fallback is None else known.action_names.index(self.fallback)
-        plan = pessimistic_plan(counts, z=float(self.z), default=default, stationary=self.stationary)
+        if self.learner == "pessimism":
+            plan = pessimistic_plan(counts, z=float(self.z), default=default, stationary=self.stationary)
+        else:
+            plan = private_value_iteration(
+                counts,
+                rho=printed_rho(self.epsilon, self.delta),
+                variance_aware=self.learner == "dp-vapvi",
+                z=float(self.z),
+                default=default,
+            )
         always = DeterministicPolicy(np.full_like(plan.actions, default))
         policy = NamedPolicy(
             policy=DeterministicPolicy(plan.actions),
@@ -194,6 +232,7 @@ class LearnRequest:
             "z": self.z,
             "fallback": self.fallback,
             **({"stationary": True} if self.stationary else {}),
+            **({} if self.learner == "pessimism" else {"learner": self.learner}),
         }
 
     @classmethod
@@ -251,6 +290,7 @@ def learn(
     z: float = DEFAULT_Z,
     fallback: str | None = None,
     stationary: bool = False,
+    learner: OfflineLearner = "pessimism",
     compare: float = 0.0,
     min_propensity: float | None = None,
     noise: Noise | None = None,
@@ -258,12 +298,44 @@ def learn(
 ) -> Learned:
     """Learn a policy from a log with one release; every call is a release of its own and costs anew.
 
-    `behaviour` declares how the actions of the log were chosen: "known", by a rule that looked at step and state only;
-    "unknown" is refused. `stationary` declares that transitions and rewards do not depend on the step. `compare` is the
-    share of the people, drawn by lot, who are not learned from: they compare the policy with the rule of the log, by
-    `tacit.evaluate` with the direct method, or with weights if `min_propensity` is declared. `noise` is secure unless a
-    simulation says otherwise, and the certificate says which it was.
+    Parameters
+    ----------
+    log, mapping
+        As in `tacit.data_check`.
+    epsilon, delta
+        What every person of the log is promised.
+    behaviour
+        How actions were chosen: `"known"`, by a rule that looked at step and state only; `"unknown"` is refused.
+    reports_per_person, keep
+        How many episodes of a person count, and which: `"random"` or `"first"`.
+    learner
+        `"pessimism"`, or `"dp-apvi"` or `"dp-vapvi"` with the noise that their paper prints
+        (`tacit.planning.qiao_wang`).
+    z
+        The multiplier of the lower confidence bounds.
+    fallback
+        The action for states without data.
+    stationary
+        The public declaration that transitions and rewards do not depend on the step.
+    compare, min_propensity
+        The share of people kept out to compare the policy with the log's rule; the declared least propensity.
+    noise
+        Secure unless a simulation says otherwise.
+    progress
+        Called with the share that is done.
 
+    Returns
+    -------
+    Learned
+        Policy, released numbers and certificate.
+
+    Raises
+    ------
+    InvalidInput
+        If a value breaks a stated rule; the message names it.
+
+    Examples
+    --------
     >>> import tempfile
     >>> mapping = {
     ...     "columns": {"person": "who", "episode": "stay", "step": "visit"},
@@ -280,7 +352,9 @@ def learn(
     >>> learned.policy.states, learned.certificate.claim.epsilon
     (('well', 'sick'), 2.0)
     """
-    asked = {"epsilon": epsilon, "delta": delta, "keep": keep, "z": z, "fallback": fallback, "stationary": stationary}
+    asked = {"epsilon": epsilon, "delta": delta, "keep": keep, "z": z, "fallback": fallback, "stationary": stationary,
+        "learner": learner,
+    }  # fmt: skip
     request, usable = read_log(
         log, mapping, behaviour=behaviour, reports_per_person=reports_per_person, progress=progress, **asked
     )

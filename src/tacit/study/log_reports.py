@@ -21,7 +21,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from tacit.errors import InvalidInput, PrivacyViolation, require
+from tacit.errors import InvalidInput, NotSupported, PrivacyViolation, require
 from tacit.policies import Policy, tabular
 from tacit.randomness import SecureNoise
 from tacit.release.contract import Release
@@ -37,7 +37,7 @@ from tacit.support import Support
 
 WHY: Final = {
     "shuffle": "the shuffler must not see trajectories: devices encode them with 'tacit device report'",
-    "local": "nobody but a person's own device may see a trajectory: it encodes with 'tacit device report'",
+    "local": "only a person's own device may see a trajectory: encode it there with 'tacit device report'",
 }
 
 
@@ -48,6 +48,11 @@ def log_reports(
     design = collector.design
     if design.trust != "central":
         raise PrivacyViolation(f"under {design.trust} trust a log of raw episodes is refused: {WHY[design.trust]}")
+    if design.features is not None:
+        raise NotSupported(
+            "a log of features is not taken by a collector: let devices report rows, or learn from the log with "
+            "'tacit learn'"
+        )
     known = design_mapping(design) if mapping is None else as_mapping(mapping)
     _require_design(known, design)
     bundle, channel = _open_stage(collector)

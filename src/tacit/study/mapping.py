@@ -68,6 +68,36 @@ class Absorb:
 class EpisodeMapping:
     """A public mapping from a log in long format to trajectories of H steps.
 
+    Parameters
+    ----------
+    states
+        The columns whose product is the state: `Categories` or `Bins`.
+    actions
+        The categories of the action column.
+    reward, low, high
+        The reward column and its public bounds.
+    horizon
+        The number of steps H.
+    short, long
+        What becomes of shorter and longer episodes: padding or None (refused); `"refuse"` or `"cut"`.
+    columns
+        The names of the columns of person, episode, step and propensity.
+    first_step, steps
+        The number of the first step; how steps are written: `"numbers"`, `"order"` or a format of time stamps.
+    drop
+        Reasons of the data check for which an episode is dropped.
+    missing
+        Texts that mean a missing value.
+    decimal, delimiter, encoding
+        Of CSV files; None: found in the file.
+
+    Raises
+    ------
+    InvalidInput
+        If a value breaks a stated rule; the message names it.
+
+    Examples
+    --------
     >>> mapping = EpisodeMapping.from_dict({
     ...     "states": [{"column": "ward", "categories": ["well", "sick"]}],
     ...     "actions": {"column": "drug", "categories": ["none", "pill"]},

@@ -20,6 +20,7 @@ from tacit._version import __version__
 from tacit.documents import digest
 from tacit.errors import require
 from tacit.policies import AnyPolicy, Policy, policy_from_dict, tabular
+from tacit.policies.feature_policy import FeaturePolicy
 from tacit.policies.named import NamedPolicy
 from tacit.runs.signature import sign
 from tacit.runs.storage import check_writable, write_json, writing_to
@@ -54,7 +55,7 @@ def export_policy(study: Study, path: str | Path, key: str | Path | None = None)
     target, found = Path(path), study.status()
     certificate = study.certificate()
     require(bool(found["releases"]), "a study must have learned something to be exported", "no release", "take one")
-    learned = over_states(study.design, study.policy())
+    learned = study.policy() if study.design.features is not None else over_states(study.design, study.policy())
     policy = named_policy(study.design, learned, killed=found["state"] == "ended")
     content: dict[str, Any] = {
         "format": FORMAT,
@@ -78,8 +79,18 @@ def export_policy(study: Study, path: str | Path, key: str | Path | None = None)
     return target
 
 
-def named_policy(design: Design, policy: AnyPolicy, *, killed: bool) -> NamedPolicy:
-    """A policy over the states of a design, with its names and its fall-back."""
+def named_policy(design: Design, policy: AnyPolicy, *, killed: bool) -> NamedPolicy | FeaturePolicy:
+    """A policy over the states or rows of a design, with its names and its fall-back."""
+    if design.features is not None:
+        resort = tabular(policy_from_dict(design.fallback)).probabilities(len(design.actions))[0, 0]
+        return FeaturePolicy(
+            features=design.features,
+            actions=tuple(design.actions),
+            reward=design.rewards,
+            policy=policy,  # type: ignore[arg-type]
+            fallback=tuple(resort.tolist()),
+            killed=killed,
+        )
     states, actions = tuple(design.states), tuple(design.actions)
     fallback = over_states(design, policy_from_dict(design.fallback))
     return NamedPolicy(policy=tabular(policy), states=states, actions=actions, fallback=fallback, killed=killed)

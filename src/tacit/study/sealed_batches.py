@@ -28,7 +28,7 @@ from typing import Final
 
 from tacit.errors import NotSupported, require
 from tacit.release.contract import Release
-from tacit.release.shuffle_release import ShuffleRelease
+from tacit.release.shuffle.labels import LabelRelease
 
 LAYER: Final = 48
 """What one layer of HPKE adds to a message: an encapsulated key of 32 bytes and a tag of 16."""
@@ -39,9 +39,9 @@ MANIFEST: Final = b"TCM1"
 MANIFEST_FORM: Final = struct.Struct("<4s32sQH32s")
 
 
-def sealable(channel: Release) -> ShuffleRelease:
+def sealable(channel: Release) -> LabelRelease:
     """The channel, if its release is a sum of labels (L1); any other is `NotSupported`."""
-    if not isinstance(channel, ShuffleRelease):
+    if not isinstance(channel, LabelRelease):
         raise NotSupported(
             f"messages can be sealed to the learner under shuffle trust only, not by a channel '{channel.KIND}'; "
             "under central and local trust a report travels in the outer envelope alone"
@@ -61,7 +61,7 @@ def require_layers(channels: Sequence[Release], layers: int) -> int:
 
 def require_seals(channels: Sequence[Release], sealed: bool) -> None:
     """Refuse services whose shuffler would read every report with its sender although messages can be sealed."""
-    read = not sealed and any(isinstance(channel, ShuffleRelease) for channel in channels)
+    read = not sealed and any(isinstance(channel, LabelRelease) for channel in channels)
     hint = "set sealed = true"
     require(not read, "messages under shuffle trust must be sealed to the learner", "sealed = false", hint)
 
@@ -135,7 +135,7 @@ def require_opened(channel: Release, opened: bytes, manifest: Manifest) -> bytes
     """The histogram that a learner counted, if a batch of so many messages can have it."""
     import numpy as np
 
-    C = sealable(channel).spec.num_counters
+    C = sealable(channel).num_counters
     require(len(opened) == 8 * C, f"an opened batch must be a histogram of {8 * C} bytes", len(opened))
     found = np.frombuffer(opened, dtype="<i8")
     fits = bool((found >= 0).all()) and int(found.sum()) <= manifest.count

@@ -25,7 +25,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple, Self, cast
 
 import numpy as np
 
@@ -35,12 +35,15 @@ from tacit.accounting.database import Connection
 from tacit.documents import canonical
 from tacit.errors import InvalidInput, require
 from tacit.learners.contract import PlanningLearner
+from tacit.learners.linear import LinearBatches
+from tacit.planning.linear_posterior import LinearPosterior
 from tacit.planning.loss_budget import Standing
-from tacit.policies import AnyPolicy, LayeredPolicy, policy_to_dict
+from tacit.policies import AnyPolicy, DeterministicPolicy, LayeredPolicy, LinearPolicy, policy_to_dict
 from tacit.protocol import Plan
 from tacit.randomness import seed_streams
 from tacit.release.contract import Release
 from tacit.release.returns import ReturnRelease
+from tacit.released.moments import MomentQuery
 from tacit.runs.storage_paths import write_whole, writing_to
 from tacit.study import contract as study_parts
 from tacit.study.bundle import Bundle, query_to_dict
@@ -86,6 +89,7 @@ def issue(
         "head": last_head(connection).text,
         "previous": GENESIS_HEAD.digest.hex() if before is None else before[0],
         **({} if design.sees is None else {"sees": design.sees.to_dict()}),
+        **({} if design.features is None else {"features": design.features.to_dict()}),
         **content,
     }
     data = Bundle.make(whole, key)
@@ -100,7 +104,13 @@ def handed(policy: AnyPolicy, horizon: int) -> dict[str, Any]:
 
 
 def weighted(plan: Plan[Any], horizon: int) -> list[Any]:
-    """The policies of a plan with their exact weights."""
+    """The policies of a plan with their exact weights; of a linear policy with several draws a person takes one."""
+    if isinstance(plan.query, MomentQuery) and plan.query.lots:
+        lots = range(cast("LinearPolicy", plan.policy).actions)  # a person's lot is the policy that is drawn
+        return [[policy_to_dict(DeterministicPolicy(np.array([[lot]]))), [1, len(lots)]] for lot in lots]
+    if isinstance(plan.policy, LinearPolicy) and not plan.groups:
+        draws = plan.policy.each()
+        return [[policy_to_dict(draw), [1, len(draws)]] for draw in draws]
     users = plan.users or 1
     arms = plan.arms(users) if plan.groups else ((plan.policy, users),)
     return [[handed(policy, horizon), [int(count), int(users)]] for policy, count in arms if count > 0]
@@ -402,6 +412,14 @@ class Study:
         planned = None if mind.plan is None else mind.plan.policy
         found = self.parts.learner.policy(mind.belief, planned)
         return found.over_steps(self.design.horizon) if isinstance(found, LayeredPolicy) else found
+
+    def posterior(self) -> LinearPosterior | None:
+        """What is known of the coefficients of features; None in a study over states, and before there is a release."""
+        learner = self.parts.learner
+        if not isinstance(learner, LinearBatches) or not self.status()["releases"]:
+            return None
+        with self.store.reading() as connection:
+            return learner.posterior(self._mind(connection).belief)
 
     def standing(self) -> Standing | None:
         """What the releases prove against the baseline; None without a loss budget."""

@@ -24,7 +24,6 @@ from tacit.accounting.terms import NOISE_KINDS
 from tacit.arguments import checked
 from tacit.documents import canonical, digest, json_values, without_seal
 from tacit.errors import require, require_count
-from tacit.policies.named import NamedPolicy
 from tacit.runs.signature import SIGNATURES, Signed, sign_beside
 from tacit.runs.storage import complete_files, read_json
 from tacit.runs.storage_paths import is_local, resolve_location
@@ -44,7 +43,7 @@ from tacit.study.bundle import Bundle
 from tacit.study.collector import Collector
 from tacit.study.contract import Head, certificate_under, parts_of
 from tacit.study.databases import FILES
-from tacit.study.learn_files import is_learned, verify_learned
+from tacit.study.learn_files import POLICIES, is_learned, verify_learned
 from tacit.study.record import ENTRIES, FORMAT, FORMAT_VERSION, named_policy, replayed
 from tacit.study.store import Database
 from tacit.study.study import DESIGN, Study
@@ -253,7 +252,7 @@ def _check_policy(found: Findings, content: Mapping[str, Any]) -> None:
     Head.from_text(content["head"])
     sources = {row["noise"] for row in releases}
     certificate = certificate_under(parts.certificate, "simulation" if "simulation" in sources else "secure")
-    policy = NamedPolicy.from_dict(content["policy"])
+    policy = POLICIES[content["policy"]["format"]].from_dict(content["policy"])
     gives = {
         **content,
         "name": design.name,

@@ -105,7 +105,7 @@ def person_events(counter: Any, families: Sequence[Family], reports: int) -> Eve
     if found is None:
         raise NotSupported(
             f"{type(counter).__name__} does not say what a person with {reports} reports is exposed to (it has no "
-            "person_events); choose another mechanism, or let everybody report once"
+            "person_events); choose another mechanism, or one report per person"
         )
     events: Events = found(families, reports)
     return events

@@ -49,7 +49,7 @@ def secure_bits(noise: SecureNoise) -> Bits:
     if type(noise) is not SecureNoise:
         raise TypeError(
             f"deployment noise needs tacit.randomness.SecureNoise, got {type(noise).__name__}; "
-            "seeded generators are for simulations and protect nobody"
+            "seeded generators are for simulations and give no privacy"
         )
 
     def draw(count: int, width: int) -> NDArray[np.unsignedinteger[Any]]:

@@ -5,7 +5,7 @@
 
 O1  Believed is what the manifest says: digest, number and size of messages. Another file is refused as a whole, and so
     is one with a message twice (`tacit.service.batches.decryption`); then nothing was counted and nothing is left.
-O2  The histogram is the same bytes on every engine, and the one that `ShuffleRelease.release` makes of the unsealed
+O2  The histogram is the same bytes on every engine, and the one that `LabelRelease.release` makes of the unsealed
     bodies: labels are counted, dummies and foreign messages are not.
 O3  Memory is bounded: pieces of `chunk` bytes, a few per worker, and `memory` for copies and permutations.
 
@@ -53,6 +53,7 @@ from tacit.service.batches.tasks import Layer, Task, count, peel
 from tacit.service.encryption.hpke import SecretKey
 from tacit.study.external_shuffle import MEMORY, Written, pieces_of, write_permuted
 from tacit.study.sealed_batches import LAYER, Manifest, message_size, sealable
+from tacit.system import cores
 
 ENC: Final = 32
 EACH: Final = 128
@@ -205,7 +206,7 @@ def engine(name: str, workers: int | None = None) -> contextlib.AbstractContextM
     """
     if name not in ENGINES:
         raise UnknownName("engine", name, ENGINES)
-    number = len(os.sched_getaffinity(0)) if workers is None else require_count("workers", workers)
+    number = cores() if workers is None else require_count("workers", workers)
     return ENGINES[name](number)
 
 
@@ -298,7 +299,7 @@ def _task(
         stage=stage,
         size=size,
         labels=shuffled.labels.str,
-        counters=shuffled.spec.num_counters,
+        counters=shuffled.num_counters,
     )
 
 

@@ -148,6 +148,7 @@ class DashboardState:
                 "trial": self._fresh("trial", self._seen(), lambda: views.trial(study)),
                 "standing": self._fresh("standing", self._seen(), lambda: views.standing(study)),
                 "returns": views.returns(read),
+                "coefficients": self._fresh("coefficients", self._seen(), lambda: views.coefficients(study)),
                 "policy": views.policy_table(policies),
                 "changed": views.changed(policies),
             },

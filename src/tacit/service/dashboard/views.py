@@ -28,6 +28,7 @@ from tacit.accounting.certificate import Certificate
 from tacit.accounting.composition import epsilon_of
 from tacit.accounting.people import PeopleLedger
 from tacit.errors import NotSupported, TacitError, require
+from tacit.planning.off_policy import normal_quantile
 from tacit.runs.verify import Verdict
 from tacit.service.dashboard.watched import Watched, WatchedParty
 from tacit.service.encryption.keyring import Keyring
@@ -98,6 +99,22 @@ def _numbers(reading: StageSummary) -> dict[str, float | None]:
     if got is None or not math.isfinite(got.high):
         return {"mean": None if got is None else got.mean, "low": None, "high": None, "noise": None}
     return {"mean": got.mean, "low": got.low, "high": got.high, "noise": got.noise_std}
+
+
+def coefficients(study: Study) -> dict[str, Any] | None:
+    """What a number of a row adds to the expected reward of every action, with 95 % intervals; None: no features."""
+    space, found = study.design.features, study.posterior()
+    if space is None:
+        return None
+    if found is None:
+        return {"actions": list(study.design.actions), "rows": [], "more": 0}
+    low, high = (float(bound) for bound in study.design.rewards)
+    mean, reach = found.mean * (high - low), normal_quantile(0.95) * found.std * (high - low)
+    rows = [
+        {"feature": name, "cells": [{"value": b, "low": b - r, "high": b + r} for b, r in zip(bs, rs, strict=True)]}
+        for name, bs, rs in zip(space.names[:STATES], mean.T.tolist(), reach.T.tolist(), strict=False)
+    ]
+    return {"actions": list(study.design.actions), "rows": rows, "more": max(0, space.dimension - STATES)}
 
 
 def policy_table(found: Sequence[StagePolicy]) -> dict[str, Any] | None:

@@ -32,7 +32,6 @@ from __future__ import annotations
 import base64
 import binascii
 import contextlib
-import fcntl
 import hashlib
 import json
 import os
@@ -47,6 +46,7 @@ from tacit.errors import InvalidInput, require, require_count
 from tacit.runs.signature import examine, sign
 from tacit.runs.storage import check_writable, writing_to
 from tacit.service.encryption.hpke import KEY_ID, SUITE, PublicKey, SecretKey
+from tacit.system import lock, sync_directory
 
 FORMAT: Final = "tacit-keys"
 VERSION: Final = 1
@@ -303,7 +303,7 @@ class Keyring:
         with writing_to(self.directory):
             handle = os.open(self.directory / LOCK, os.O_RDWR | os.O_CREAT, 0o600)
         try:
-            fcntl.flock(handle, fcntl.LOCK_EX)
+            lock(handle)
             yield
         finally:
             os.close(handle)
@@ -349,7 +349,7 @@ class Keyring:
                 file.write(key.raw)
                 file.flush()
                 os.fsync(file.fileno())
-            _fsync(self.directory)
+            sync_directory(self.directory)
         return key.id
 
     def _write(self, serial: int, rows: list[_Row]) -> None:
@@ -370,12 +370,12 @@ class Keyring:
                 file.flush()
                 os.fsync(file.fileno())
             made.replace(path)
-            _fsync(self.directory)
+            sync_directory(self.directory)
 
     def _delete(self, rows: list[_Row]) -> None:
         for row in rows:
             (self.directory / f"{row.id.hex()}.key").unlink(missing_ok=True)
-        _fsync(self.directory)
+        sync_directory(self.directory)
 
     def _sweep(self, rows: list[_Row]) -> None:
         """Delete what a rotation that stopped half way left behind (K2)."""
@@ -384,11 +384,3 @@ class Keyring:
             ours = path.suffix == ".key" and len(path.stem) == 2 * KEY_ID and path.name not in named
             if ours or path.name.startswith(".tmp-"):
                 path.unlink(missing_ok=True)
-
-
-def _fsync(directory: Path) -> None:
-    handle = os.open(directory, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)

@@ -27,7 +27,6 @@ Tokens, and known persons, are as distinct as the people on this list: somebody 
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import hmac
 import secrets
@@ -42,6 +41,7 @@ from tacit.errors import InvalidInput, UnknownName, require, require_count
 from tacit.runs.storage import writing_to
 from tacit.runs.storage_paths import write_private
 from tacit.service.tokens.token import Refusal, TokenKeys, verify
+from tacit.system import lock
 
 HEADER: Final = "tacit-credentials 1"
 PERSON_BYTES: Final = 16
@@ -138,7 +138,7 @@ class Enrolment:
     def _changing(self) -> Iterator[dict[bytes, str]]:
         """The list, to be changed by one process at a time and written at the end."""
         with writing_to(self.path.parent), _key_path(self.path).open("rb") as file:
-            fcntl.flock(file, fcntl.LOCK_EX)
+            lock(file.fileno())
             people = self._read()
             yield people
             require(len(people) <= MAX_PEOPLE, f"a list must have at most {MAX_PEOPLE} people", len(people))

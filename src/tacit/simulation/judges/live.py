@@ -17,7 +17,7 @@ import numpy as np
 from tacit.arrays import Floats, Ints
 from tacit.data.simulator_users import Measured, Players
 from tacit.environments.live import LiveWorld
-from tacit.policies import AnyPolicy, DeterministicPolicy, Policy, tabular, uniform_policy
+from tacit.policies import AnyPolicy, DeterministicPolicy, LinearPolicy, Policy, tabular, uniform_policy
 from tacit.protocol import Kernel, Measures, Plan
 
 EVALUATION_STREAM: Final = 4
@@ -156,6 +156,8 @@ def _differ(before: AnyPolicy | None, after: AnyPolicy) -> bool:
     """Whether users are told another policy than those before them."""
     if before is None or type(before) is not type(after):
         return True
+    if isinstance(after, LinearPolicy):
+        return before is not after
     one, two = tabular(before), tabular(after)
     if isinstance(one, DeterministicPolicy) and isinstance(two, DeterministicPolicy):
         return not np.array_equal(one.actions, two.actions)

@@ -1,0 +1,53 @@
+"""The page of linear learners is what is committed, bars are met, and a cell gives its rows again."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from PIL import Image
+
+from papers.features.page import FIGURE, PAGE, digest, load, render
+from papers.features.shares import Cell, bars, run_cell, table_of
+from tacit.environments.linear_bandit import linear_bandit
+
+FOUND = load()
+
+
+def test_the_page_and_its_figure_are_made_of_the_committed_rows():
+    """Otherwise: `python -m papers.features.page`."""
+    assert PAGE.read_text(encoding="utf-8") == render(FOUND)
+    with Image.open(FIGURE) as picture:
+        assert picture.text["Source"] == digest(FOUND)
+
+
+def test_every_bar_is_met_within_its_claim():
+    assert [row["cell"] for row in FOUND["bars"]] == [json.loads(json.dumps(vars_of(cell))) for cell in bars()]
+    for row in FOUND["bars"]:
+        bar = row["cell"]["bar"]
+        assert bar is None or row["share"] <= bar
+        assert len(row["seeds"]) == 20
+        assert row["certified epsilon"] is None or row["certified epsilon"] <= 1.0
+
+
+def vars_of(cell):
+    return {name: getattr(cell, name) for name in Cell.__dataclass_fields__}
+
+
+@pytest.mark.parametrize("group", ["bars", "misspecified"])
+def test_committed_cells_are_found_again(group):
+    """The first cells of a group at two of their seeds."""
+    row = FOUND[group][0]
+    found = run_cell(Cell(**row["cell"]), row["seeds"][:2])
+    assert found["regrets"] == pytest.approx(row["regrets"][:2], abs=0.02)
+    assert found["uniform"] == pytest.approx(row["uniform"][:2], abs=0.02)
+
+
+def test_a_table_of_bins_has_the_means_of_its_cells():
+    import numpy as np
+
+    world = linear_bandit(features=3, actions=2, model="xor")
+    x = world.contexts(20_000, np.random.default_rng(0))
+    mdp = table_of(x, world.means(x), 2, 2)
+    assert np.allclose(np.sort(np.unique(np.round(mdp.stage_r[0], 1))), [0.2, 0.3, 0.7, 0.8], atol=0.11)
+    assert mdp.rho.sum() == pytest.approx(1.0)

@@ -1,0 +1,83 @@
+"""Plans: noise of the accountant, power of the trial, shares of the bank, and the same question backwards."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+from benchmarks.make_plan_bank import row
+
+import tacit
+from tacit.cli import main
+from tacit.errors import InvalidInput, NotSupported
+from tacit.planning.arms import power_of
+from tacit.release.arms import make_arms
+from tacit.runs import study_plan
+from tacit.runs.assemble import assemble
+from tacit.runs.config import RunConfig
+from tacit.runs.study_plan import _powers, plan, signal
+
+ASKED = {"people": 4_000, "states": 6, "actions": 4, "horizon": 1, "trust": "central", "effect": 0.2, "delta": 1e-6}
+
+
+def test_noise_arms_and_signal_are_those_of_the_parts():
+    found = plan(**ASKED, epsilon=1.0)
+    (one,) = found.rows
+    assert (found.arm, found.learned_from) == (600, 2_800)
+    claim = {"trust": "central", "epsilon": 1.0, "delta": 1e-6}
+    config = RunConfig(environment="treatment-bandit", learner="bucb", episodes=2_800, seeds=(0,), **claim)
+    assert one.noise_std == pytest.approx(assemble(config).privatizer.noise.std)
+    N = 2_800 / 24
+    assert one.signal == pytest.approx(0.2 / np.sqrt(0.25 / N + one.noise_std**2 / 2 / N**2))
+    # The power of the trial is the exact lower bound, but for a few hundredths.
+    arms = make_arms(users=(150, 150), trust="central", epsilon=1.0, delta=1e-6)
+    said = _powers(np.array([0.5, -0.3]), 150, "central", 1.0, 1e-6, 0.05, (0.4, 0.4))
+    assert said[0] == pytest.approx(power_of(arms.users, arms.noise, 0.05, (0.4, 0.6)), abs=0.05)
+    assert said[1] < 0.01
+
+
+def test_more_of_anything_helps_and_the_question_can_be_asked_backwards():
+    found = plan(**ASKED)
+    chances = [one.success for one in found.rows]
+    assert np.diff(chances).min() > -0.05  # neighbours of the bank change from row to row
+    assert found.epsilon is not None
+    assert plan(**ASKED, epsilon=found.epsilon).rows[0].success == pytest.approx(0.8, abs=0.08)
+    more = plan(**{**ASKED, "people": 8_000})
+    assert more.epsilon is not None
+    assert more.epsilon < found.epsilon
+    assert plan(**{**ASKED, "effect": 0.02}).epsilon is None
+    assert "more people" in plan(**{**ASKED, "effect": 0.02}).line
+    pooled = {"people": 1_000, "states": 3, "actions": 2, "horizon": 5, "noise_std": 20.0, "effect": 1.0}
+    assert signal(**pooled, stationary=True) > 2.0 * signal(**pooled, stationary=False)
+
+
+def test_rows_of_the_bank_can_be_made_again():
+    bank = json.loads(study_plan.BANK.read_text(encoding="utf-8"))
+    first = row(0)
+    assert first is not None
+    assert {name: bank[name][0] for name in first} == first
+    assert len(bank["signal"]) > 900 - 200
+
+
+def test_what_a_plan_does_not_know_is_refused():
+    for changes, error in (
+        ({"trust": "local"}, NotSupported), ({"effect": 1.5}, InvalidInput), ({"people": 10}, InvalidInput),
+        ({"baseline": 0.9}, InvalidInput), ({"epsilon": ()}, InvalidInput),
+    ):  # fmt: skip
+        with pytest.raises(error):
+            plan(**{**ASKED, **changes})
+
+
+def test_the_command_prints_a_table_an_answer_and_a_figure(tmp_path, capsys):
+    words = [f"--{name}={value}" for name, value in ASKED.items()]
+    picture = tmp_path / "plan.png"
+    assert main(["plan", *words, "--epsilon", "0.5", "--epsilon", "2", "--figure", str(picture)]) == 0
+    shown = capsys.readouterr().out
+    assert "600 in each arm" in shown
+    assert "is found with probability 0.8" in shown
+    assert picture.read_bytes().startswith(b"\x89PNG")
+    assert main(["plan", *words, "--json"]) == 0
+    content = json.loads(capsys.readouterr().out)
+    assert content["epsilon"] == tacit.plan(**ASKED).epsilon
+    assert len(content["rows"]) == 11

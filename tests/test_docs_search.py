@@ -1,0 +1,54 @@
+"""The scores of the site's search; `make pages` asks the queries of `docs/search.py` of the built site."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+from docs.search import CLICKS, LATER, QUERIES, WORD, load, missed, search, too_far
+
+DOCS = Path(__file__).parents[1] / "docs"
+INDEX = {
+    "docnames": ["studies", "lemmas/bits", "glossary"],
+    "filenames": ["studies.md", "lemmas/bits.md", "glossary.md"],
+    "titles": ["Studies with real people", "Lemmas: bits", "Glossary"],
+    "alltitles": {"Studies with real people": [[0, None]], "Dummy report sizes": [[0, "dummy"]]},
+    "indexentries": {"dummy report": [[2, "term-dummy-report", True]]},
+    "objects": {"": [[2, 0, 1, "-", "dummy report"]]},
+    "objnames": {"0": ["std", "term", "term"]},
+    "terms": {"dummi": [0, 1, 2], "report": [0, 1], "people": 0},
+    "titleterms": {"dummi": 0, "report": [0], "bit": 1},
+}
+
+
+def test_the_page_that_answers_comes_before_proofs():
+    assert search(INDEX, "dummy report") == ["glossary", "studies", "lemmas/bits"]
+    assert search(INDEX, "people") == ["studies"]
+    assert search(INDEX, "peopl bits") == []
+    assert search(INDEX, "nonsense") == []
+
+
+def test_a_page_that_is_not_found_is_named(tmp_path):
+    (tmp_path / "searchindex.js").write_text(f"Search.setIndex({json.dumps(INDEX)})")
+    lost = dict(missed(load(tmp_path)))
+    assert lost["install"] == []
+    assert "dummy report" not in lost
+    (tmp_path / "index.html").write_text('<article><a href="logs.html">logs</a></article>')
+    (tmp_path / "logs.html").write_text('<article><a href="adding.html#a">extend</a></article>')
+    assert sorted(set(CLICKS) - set(too_far(tmp_path))) == ["adding", "logs"]
+
+
+def test_the_script_and_the_browser_have_the_same_scores():
+    script = (DOCS / "static" / "scorer.js").read_text("utf-8")
+    found = re.search(r"word: (\d+), later: (\{.*?\})", script)
+    assert (int(found[1]), json.loads(found[2].replace(" }", "}"))) == (WORD, LATER)
+
+
+def test_there_are_forty_queries_and_their_pages_exist():
+    assert len(QUERIES) >= 40
+    places = {"tutorials": "lessons", "gallery": "examples"}
+    for page in {page for pages in QUERIES.values() for page in pages}:
+        folder, _, name = page.partition("/")
+        file = DOCS / places[folder] / f"{name}.py" if folder in places else DOCS / f"{page}.md"
+        assert file.is_file(), page
