@@ -111,8 +111,8 @@ def _everything(horizon: int, stages: int, rows: int, num_states: int) -> Suppor
 def _runs(cells: Ints, kinds: Ints) -> Ints:
     """[runs, 3]: first and stop of the runs of consecutive cells of one kind, and the kind."""
     starts = np.flatnonzero(np.append(True, (np.diff(cells) != 1) | (np.diff(kinds) != 0))[: len(cells)])
-    stops = np.append(starts[1:], len(cells)) - 1
-    return np.stack([cells[starts], cells[stops] + 1, kinds[starts]], axis=1).astype(np.int64)
+    stops = np.append(starts[1:], len(cells))[: len(starts)]
+    return np.stack([cells[starts], cells[stops - 1] + 1, kinds[starts]], axis=1).astype(np.int64)
 
 
 @lru_cache(maxsize=64)
