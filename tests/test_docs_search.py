@@ -6,6 +6,7 @@ import json
 import re
 from pathlib import Path
 
+from docs.command_line import commands, page
 from docs.search import CLICKS, LATER, QUERIES, WORD, load, missed, search, too_far
 
 DOCS = Path(__file__).parents[1] / "docs"
@@ -48,7 +49,15 @@ def test_the_script_and_the_browser_have_the_same_scores():
 def test_there_are_forty_queries_and_their_pages_exist():
     assert len(QUERIES) >= 40
     places = {"tutorials": "lessons", "gallery": "examples"}
-    for page in {page for pages in QUERIES.values() for page in pages}:
-        folder, _, name = page.partition("/")
-        file = DOCS / places[folder] / f"{name}.py" if folder in places else DOCS / f"{page}.md"
-        assert file.is_file(), page
+    for answer in {answer for answers in QUERIES.values() for answer in answers}:
+        folder, _, name = answer.partition("/")
+        file = DOCS / places[folder] / f"{name}.py" if folder in places else DOCS / f"{answer}.md"
+        assert file.is_file(), answer
+
+
+def test_the_command_line_reference_comes_from_the_parser():
+    shown = page()
+    rows = re.findall(r"^\| `(tacit [^`]*)` \| (.+?) \| ", shown, flags=re.MULTILINE)
+    assert len(rows) == len(list(commands())) >= 45
+    assert {"tacit run", "tacit verify PATH", "tacit study take DIRECTORY RELEASE"} <= {name for name, _ in rows}
+    assert "--epsilon" in shown

@@ -45,7 +45,7 @@ def test_an_example_runs_and_ends_with_a_picture(path, tmp_path, monkeypatch, ca
 
 
 def test_there_are_enough_and_they_use_the_colors_of_the_style():
-    assert len(TUTORIALS) >= 4
+    assert len(TUTORIALS) >= 5
     assert len(EXAMPLES) >= 12
     assert [
         path.name for path in (*TUTORIALS, *EXAMPLES) if "tab:" in path.read_text() or "figsize" in path.read_text()

@@ -32,6 +32,7 @@ from tacit.released.batches import BatchQuery, PlannedBatch
 from tacit.released.gradients import GradientShape
 from tacit.released.moments import MomentQuery, MomentShape
 from tacit.released.returns import ReturnQuery
+from tacit.released.weighted_returns import WeightQuery, WeightShape
 from tacit.support import Support
 
 __all__ = ["AS_PRINTED", "SHAPE", "mechanism_row", "privatizer_row", "release_row", "release_rows"]
@@ -54,6 +55,7 @@ def release_rows(epsilon: float, delta: float) -> Rows:
     yield from _gradients(epsilon, delta)
     yield "privatizer local returns tight", privatizer_row("local", None, "tight", epsilon, 0.0, asks=ReturnQuery)
     yield from _moments(epsilon, delta)
+    yield from _weights(epsilon, delta)
     yield from _arms(epsilon, delta)
     for kind in ("ones", AS_PRINTED):
         yield f"messages {kind}", _messages(kind, 3.0 * epsilon, delta)
@@ -178,6 +180,31 @@ def _moments(epsilon: float, delta: float) -> Rows:
         chosen = 0.0 if trust == "local" else delta
         make = partial(planned_moments, trust, epsilon, chosen, shared=shared, lots=lots)
         yield f"privatizer {words} tight", release_row(make, words)
+
+
+def _weights(epsilon: float, delta: float) -> Rows:
+    trusts: tuple[Trust, ...] = ("central", "shuffle", "local")
+    for trust in trusts:
+        make = partial(planned_weights, trust, epsilon, 0.0 if trust == "local" else delta)
+        yield f"privatizer {trust} weighted returns tight", release_row(make, f"{trust} weighted returns")
+
+
+def planned_weights(trust: Trust, epsilon: float, delta: float, *, users: int = BATCH) -> Staged:
+    """Weighted returns of two policies, one with a smaller share."""
+    request = PrivacyRequest(
+        trust=trust,
+        shape=WeightShape(shares=(256, 76)),
+        episodes=users,
+        epsilon=epsilon,
+        delta=delta,
+        calibration=None,
+        mechanism=None,
+        users_per_batch=1,
+        asks=WeightQuery,
+    )
+    made: Any = make_privatizer(request)
+    found: Staged = made.planned([PlannedBatch(users=users, query=WeightQuery())])  # type: ignore[arg-type]
+    return found
 
 
 def planned_moments(

@@ -149,7 +149,7 @@ def draw(found: Mapping[str, list[Row]]) -> Figure:
         axes.set_ylim(0.0, 1.05)
         axes.grid(alpha=0.3)
     for axes in panels[1]:
-        axes.set_xlabel("certified epsilon")
+        axes.set_xlabel("epsilon (certified: at most that)")
     for axes in panels[:, 0]:
         axes.set_ylabel("share of uniform's regret")
     panels[0, 0].legend(fontsize=6.5)

@@ -191,8 +191,9 @@ class Features:
         raw /= self.norm
         # x <- x / max(1, |x|), squares one after the other: the same in every language
         square = np.zeros(len(raw))
-        for column in raw.T:
-            square += column * column
+        with np.errstate(over="ignore"):  # of a norm next to nothing
+            for column in raw.T:
+                square += column * column
         raw /= np.maximum(1.0, np.sqrt(square) * (1.0 + 1e-15))[:, np.newaxis]
         return raw
 

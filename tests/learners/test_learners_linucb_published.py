@@ -79,6 +79,8 @@ def test_published_learners_run_and_say_that_nobody_checked_them(learner):
         calibration="paper", episodes=300, epsilon=1.0, delta=1e-6, workers=1,
     )  # fmt: skip
     assert result.regret.shape[0] == 1
+    assert (np.diff(result.regret[0]) >= 0.0).all()  # those who are left over are served, too
+    assert result.regret[0, -1] > 0.0
     assert result.resolved.calibration == "paper"
     with pytest.raises(NotSupported, match="as published"):
         assemble(config(learner, calibration="tight"))

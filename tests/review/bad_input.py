@@ -129,7 +129,9 @@ def bad_lines() -> list[list[str]]:
     for path, command in commands():
         if path in OMITTED:
             continue
-        right, place = LINES[path], 0
+        missing = [item.opts[-1] for item in command.params if item.required]
+        usual = [word for name in missing for word in ([name, "1"] if name.startswith("--") else ["nowhere"])]
+        right, place = LINES.get(path, usual), 0
         for item in command.params:
             name, kind = item.opts[-1], getattr(item.type_descriptor, "annotation", None)
             if getattr(item, "is_flag", False):
@@ -199,7 +201,7 @@ def line_runner(words: list[str]) -> tuple[str, str]:
     if "Traceback" in said or "Traceback" in out.getvalue() or (code != 0 and not said and not out.getvalue()):
         return "traceback", said[-400:]
     last = said.strip().splitlines()[-1:] or [""]
-    if code == 2 and not last[0].startswith("error: "):
+    if code == 2 and not last[0].startswith("error: ") and not out.getvalue():
         return "traceback", f"exit 2 without a refusal: {said[-300:]}"
     return ("accepted" if code == 0 else "refused"), last[0]
 

@@ -26,6 +26,7 @@ from tacit.errors import TacitError
 from tacit.runs.comparison import Run, run_comparison
 from tacit.runs.config import RunConfig
 from tacit.runs.signature import PRIVATE, PUBLIC, new_keys
+from tacit.runs.verify import VERSIONS
 from tacit.study.collector import Collector
 from tacit.study.design import plan_study
 from tacit.study.device import Device
@@ -127,8 +128,11 @@ def keys(tmp_path_factory) -> Path:
 
 @pytest.fixture(scope="module")
 def kinds(tmp_path_factory, keys) -> dict[str, Path]:
+    return every_kind(tmp_path_factory.mktemp("kinds"), keys)
+
+
+def every_kind(place: Path, keys: Path) -> dict[str, Path]:
     """One honest directory or document of every kind."""
-    place = tmp_path_factory.mktemp("kinds")
     signed, released = a_run(place / "signed"), learned(place / "logs")
     for role in ("learner", "officer"):
         sign_path(signed, keys / PRIVATE, role)
@@ -356,3 +360,14 @@ def test_two_hundred_honest_directories_pass(tmp_path):
     found = honest(tmp_path, 200)
     assert len(found) >= 200
     assert [path.name for path in found if not passes(path)] == []
+
+
+def test_the_committed_run_found_all_of_them():
+    """`python tests/review/mutation_run.py` wrote it, with the version that it names."""
+    found = json.loads((Path(__file__).parents[2] / "results" / "verification" / "mutations.json").read_text())
+    assert VERSIONS.fullmatch(found["version"])
+    assert found["total"]["mutations"] == sum(one["mutations"] for one in found["kinds"].values()) >= 3000
+    assert found["total"]["missed"] == 0
+    assert all(one["missed"] == [] and one["true as it was"] for one in found["kinds"].values())
+    assert found["honest"]["directories"] >= 200
+    assert found["honest"]["false alarms"] == []

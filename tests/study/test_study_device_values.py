@@ -49,7 +49,7 @@ def test_the_release_conforms_under_every_trust_model(trust):
 
 
 def test_no_two_people_are_farther_apart_than_the_lemma_says():
-    """Maximization over two people from many starts comes within 5% of Lemma S11's bound, and never above it."""
+    """Maximization over two people from many starts comes within 5% of Lemma S11 (weighted returns)."""
     statistic = WeightedReturns(shape=WeightShape(shares=(256,)))
 
     def vector(x):

@@ -87,22 +87,30 @@ class FeatureJudge:
     count: Kernel
     record: Kernel
 
-    def __init__(self, checkpoints: Ints) -> None:
+    def __init__(self, world: FeatureBandit, checkpoints: Ints) -> None:
+        self._world = world
         self._checkpoints, self._curve = checkpoints, np.zeros(len(checkpoints))
         self._total, self._changes = 0.0, 0
-        self._last: Any = None
+        self._last: LinearPolicy | None = None
 
     def see(self, learner: Any, belief: Any, plan: Plan[Any], users: VisitedUsers, done: int, number: int) -> None:
         """Count a batch, person by person."""
         self._changes += plan.policy is not self._last
-        self._last = plan.policy
+        self._last = plan.policy if isinstance(plan.policy, LinearPolicy) else None
+        self._take(users, done, number)
+
+    def _take(self, users: VisitedUsers, done: int, number: int) -> None:
         total = self._total + np.cumsum(users.missed)
         inside = (self._checkpoints > done) & (self._checkpoints <= done + number)
         self._curve[inside] = total[self._checkpoints[inside] - done - 1]
         self._total = float(total[-1])
 
     def finish(self, learner: Any, belief: Any, rounds: int, done: int) -> Measures:
-        """The regret at the checkpoints."""
+        """The regret at the checkpoints; those who are left are served by the last policy, with coins of their own."""
+        left = int(self._checkpoints[-1]) - done
+        if left > 0 and self._last is not None:
+            plan: Plan[MomentQuery] = Plan(policy=self._last, users=left, query=None)
+            self._take(FeatureSampler(self._world).draw(plan, left, np.random.default_rng(done)), done, left)
         return Measures(self._curve, self._changes, {})
 
 
@@ -129,7 +137,7 @@ class FeatureWorld:
 
     def judge(self, learner: Any, checkpoints: Ints) -> FeatureJudge:
         """Pseudo-regret."""
-        return FeatureJudge(checkpoints)
+        return FeatureJudge(self.environment, checkpoints)
 
 
 @lru_cache(maxsize=64)  # the runs of a sweep share their world

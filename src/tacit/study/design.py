@@ -133,6 +133,7 @@ class StudyDesign:
             given["rewards"] = _bounds(given["rewards"])
             given |= {name: tuple(given[name]) for name in ("states", "actions", "ladder", "channels")}
             given |= {name: kind.from_dict(given[name]) for name, kind in DECLARED.items() if name in given}
+            given["channels"] = tuple(dict(channel) for channel in given["channels"])
             return cls(**given)
         except TypeError as error:
             raise InvalidInput("the entries of a design must have the types that 'tacit study new' writes") from error
@@ -141,6 +142,12 @@ class StudyDesign:
         for what, names in (("states", self.states), ("actions", self.actions)):
             _require_names(what, names)
         require_count("horizon", self.horizon)
+        for name, text in (("name", self.name), ("learner", self.learner), ("version", self.version)):
+            require(isinstance(text, str), f"{name} of a design must be text", type(text).__name__)
+        for name, given in (("mechanism", self.mechanism), ("constants", self.constants)):
+            require(isinstance(given, str | None), f"{name} of a design must be text or null", type(given).__name__)
+        for name, number in (("z", self.z), ("honest_fraction", self.honest_fraction)):
+            _ = number is None or require_real(f"{name} of a design", number, low=0.0)
         require(isinstance(self.stationary, bool), "stationary must be true or false", type(self.stationary).__name__)
         require(isinstance(self.because, str | None), "because must be text", type(self.because).__name__)
         require(self.trust in TRUSTS, f"trust must be one of {', '.join(TRUSTS)}", self.trust)
