@@ -35,7 +35,7 @@ from tacit.accounting.events import Events, LaplaceEvent
 from tacit.accounting.events.laplace import discrete_laplace_variance
 from tacit.accounting.families import Family
 from tacit.arrays import Floats, Ints
-from tacit.errors import NotSupported, require_count, require_real
+from tacit.errors import InvalidInput, NotSupported, require_count, require_real
 from tacit.gammas import MIN_COMPILED_DRAWS, gamma_difference
 from tacit.kernels import kernel, lean_kernel
 from tacit.noise.additive import Additive, Amount, lattice_encoder
@@ -271,6 +271,15 @@ class Laplace(Additive):
         del delta
         scale = paper_laplace_scale(shape.horizon, epsilon, families=4 if squares else 3)
         chosen = cls(scale=scale, discrete=False)
+        return chosen, chosen
+
+    @classmethod
+    def printed(cls, shape: Shape, epsilon: float, delta: float, scale: str) -> tuple[Self, Self]:
+        """6H/ε of [garcelon2021local], or 3H/ε of [bai2024adversarial] Sec. 5.2, whose claim is false."""
+        if scale not in ("6H", "3H"):
+            raise InvalidInput(f"scale of laplace must be '6H' or '3H', got {scale!r}")
+        outcome, _ = cls.paper(shape, epsilon, delta, squares=False)
+        chosen = outcome if scale == "6H" else cls(scale=outcome.scale / 2.0, discrete=False)
         return chosen, chosen
 
     @classmethod
