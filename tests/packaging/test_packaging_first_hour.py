@@ -56,9 +56,12 @@ LOG = "person,step,state,action,reward\n" + "".join(
     for step in range(2)
 )
 MAPPING = {
-    "columns": {"person": "person", "step": "step", "state": "state", "action": "action", "reward": "reward"},
-    "states": ["well", "sick"], "actions": ["wait", "treat"], "rewards": [0, 1], "horizon": 2,
-}  # fmt: skip
+    "columns": {"person": "person", "episode": None, "step": "step"},
+    "states": [{"column": "state", "categories": {"well": ["well"], "sick": ["sick"]}}],
+    "actions": {"column": "action", "categories": {"wait": ["wait"], "treat": ["treat"]}},
+    "reward": {"column": "reward", "low": 0, "high": 1},
+    "horizon": 2,
+}
 SWEEP = """
 [defaults]
 environment = "riverswim"
