@@ -43,7 +43,7 @@ def plain(text: str) -> str:
 def missing_documents(name: str, text: str) -> list[str]:
     """The Markdown files that this text names and that are neither beside it nor where documents are."""
     folders = [ROOT / Path(name).parent, *(ROOT / place for place in (".", "docs", "docs/decisions", "docs/papers"))]
-    folders += [ROOT / "docs" / "operations", ROOT / "docs" / "cases"]
+    folders += [ROOT / "docs" / "operations", ROOT / "docs" / "cases", *(ROOT / "papers").glob("*/")]
     named = DOCUMENT.findall(text)
     return [document for document in named if not any((folder / document).is_file() for folder in folders)]
 
