@@ -24,7 +24,7 @@ from tacit.simulation.simulate import simulate
 from tacit.support import Support
 
 RIVER = "riverswim:states=3,horizon=3"
-UNABLE = {"ldp-rts", "dp-pg", "dp-npg", "dp-trpo", "dp-ppo", "uniform", "optimal"}
+UNABLE = {"ldp-rts", "rlsvi", "dp-pg", "dp-npg", "dp-trpo", "dp-ppo", "uniform", "optimal"}
 
 
 def config(learner="bucb", **given):

@@ -76,7 +76,13 @@ MECHANISMS: Final[Mapping[str, Row]] = {
     "mirrored-binomial": Row(trust="shuffle", kind=Mirrored),
     "subset": Row(trust="local", kind=SubsetSelection, candidate=True),
     "oue": Row(trust="local", kind=UnaryEncoding),
-    "laplace": Row(trust="local", kind=Laplace, printed=True, candidate=True),
+    "laplace": Row(
+        trust="local",
+        kind=Laplace,
+        printed=True,
+        candidate=True,
+        choice=Choice(name="scale", values=("6H", "3H"), build=Laplace.printed),
+    ),
     "gaussian": Row(
         trust="local",
         kind=Gaussian,
