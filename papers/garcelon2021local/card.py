@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from papers.committed import Committed, Results, pm, row
 from papers.garcelon2021local.collusion import EPSILONS, PEOPLE
+from papers.garcelon2021local.experiments import WORLDS
 from papers.garcelon2021local.verdicts import bounded_epsilon
 from papers.sizes import AXES
 from papers.verdict import up
@@ -42,7 +43,7 @@ def names(results: Results) -> Mapping[str, Any]:
         results(f"garcelon2021local/{name}")
         for name in ("fig1", "fig2", "fig2-printed", "fig7", "every-user", "table1", "reshuffled")
     )
-    local = results("frontier/local")
+    local, other = results("frontier/local"), results("garcelon2021local/other-worlds")
     bound = results("garcelon2021local/lower-bound").json("lower-bound.json")["averages"]
     told = reshuffled.json("reshuffled.json")
     stds = {
@@ -85,6 +86,11 @@ def names(results: Results) -> Mapping[str, Any]:
             for name, value in results("garcelon2021local/fig9").json("fig9.json")["told_apart"].items()
         },
         "levels": "\n".join(_level(level) for level in told["levels"]),
+        "other": other, "other_worlds": WORLDS,
+        "other_table": "\n".join(
+            row(run, *(other.of_uniform(run, world) for world in WORLDS))
+            for run in dict.fromkeys(run for run, _ in other.cells)
+        ),
         "collusion_at": EPSILONS,
         "collusion": _collusion(fig1.place.parent / "collusion" / "collusion.json"),
         "local_table": "\n".join(_frontier(local)),
