@@ -212,7 +212,7 @@ def test_every_committed_figure_is_shown_with_words_for_those_who_cannot_see_it(
 
 
 def test_a_page_that_speaks_of_a_result_shows_a_figure_of_it():
-    """A page that names `results/NAME` or the command that makes it shows a figure of it, or the page of figures does."""
+    """A page that names `results/NAME` or its command shows a figure of it, or the page of figures does."""
     drawn = {path.parent.relative_to(ROOT / "results").as_posix() for path in (ROOT / "results").rglob("*.png")}
     silent = []
     shows = r"\{figure\} \S*results/([\w/-]+)/[\w.-]+\n"

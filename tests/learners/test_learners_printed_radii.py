@@ -174,7 +174,7 @@ def test_a_run_reads_the_options_of_the_learner():
             "use 'paper'",
         ),
         ({"learner": "ldp-obi:alpha=1"}, InvalidInput, "alpha must exceed 1"),
-        ({"learner": "ldp-obi:alpha=many"}, InvalidInput, "must be a number"),
+        ({"learner": "ldp-obi:alpha=many"}, InvalidInput, "must be a finite number"),
         ({"learner": "ldp-obi:alpha=3", "constants": "practical"}, InvalidInput, "practical rule has no alpha"),
         ({"z": 1.0}, InvalidInput, "z belongs to the practical rule"),
         ({"learner": "ucbvi"}, InvalidInput, "exist for ldp-obi"),

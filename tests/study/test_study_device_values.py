@@ -191,9 +191,9 @@ def test_a_propensity_of_another_row_is_caught(monkeypatch):
 
 
 def test_the_point_lies_in_its_interval_whatever_the_noise():
-    """Sums of few people under strong noise: squares below zero must not leave the point out."""
+    """Few people under strong noise: squares below zero must not leave the point out (5 of these 300 did, once)."""
     rng = np.random.default_rng(0)
     for _ in range(300):
-        sums = rng.normal([2.0, 6.0, 3.0, 0.0, 0.0, 0.0], 4.0)
-        found = snips_value(sums, np.full(6, 16.0), 60, 4.0, 1.96, 0.0)
+        sums = rng.normal([5.0, 20.0, 5.0, 0.0, -8.0, 0.0], 6.0)
+        found = snips_value(sums, np.full(6, 4.0), 60, 4.0, 1.96, 0.0)
         assert 0.0 <= found.low <= found.value <= found.high <= 1.0

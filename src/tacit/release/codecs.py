@@ -175,8 +175,11 @@ class BitsCodec:
         states, actions, rewards = user
         ones, used = rounded_rewards(rewards, noise).astype(np.int64), 0
         for slot in map(int, slots_of(self.shape)):
-            exact[used + hot_cell(self.shape, slot, states, actions, ones)] = 1
-            used += slot_bits(self.shape, slot)
+            hot, count = hot_cell(self.shape, slot, states, actions, ones), slot_bits(self.shape, slot)
+            exact[used + hot] = 1
+            if self.encoding == "families" and slot % 2 == 0:  # a visit is counted whatever it earned
+                exact[used + count // 2 + hot % (count // 2)] = 1
+            used += count
         return exact
 
     def check(self, body: bytes) -> None:
