@@ -1,8 +1,9 @@
 """Results on remote file systems: the same files as here, whole or not at all, resumable."""
 
-from __future__ import os
+from __future__ import annotations
 
 import contextlib
+import os
 import stat
 import sys
 import uuid
