@@ -461,14 +461,14 @@ def test_a_sealed_stage_on_postgresql(place, postgres):
 class _Seen:
     """A key that seals nothing, so that the order of labels is seen."""
 
-    id = "learner-key"
+    id = b"8 bytes!"
 
     def sealer(self, info: bytes):
         return lambda label: label
 
 
 def test_labels_leave_a_device_in_a_fresh_uniform_order():
-    """False-alarm rate 1e-6: in the first and the last place each label stands as often as there are such; none is lost."""
+    """False-alarm rate 1e-6: a label stands first, and last, as often as there are such labels; none is lost."""
     channel = world.channel()
     width = channel.labels.itemsize
     body = world.bodies(1)[0]
