@@ -17,7 +17,7 @@ import tacit
 from tacit.environments.tabular import TabularMDP
 from tacit.policies import tabular
 from tacit.runs.assemble import assemble
-from tacit.runs.study_plan import BANK, signal
+from tacit.runs.study_plan import BANK, heard_together, signal
 from tacit.simulation.arms import true_value
 
 ROWS, SEEDS = 1_000, 3
@@ -56,7 +56,8 @@ def row(number: int) -> dict[str, Any] | None:
         return None
     shares = [(true_value(mdp, tabular(policy)) - base) / (best - base) for policy in found.policies]
     sizes = {"states": mdp.num_states, "actions": mdp.num_actions, "horizon": mdp.horizon}
-    x = signal(people=people, noise_std=parts.privatizer.noise.std, effect=best - base, stationary=stationary, **sizes)
+    heard, noise = heard_together(parts.learner)
+    x = signal(people=heard, noise_std=noise, effect=best - base, baseline=base, stationary=stationary, **sizes)
     return {**sizes, "signal": round(x, 4), "shares": [round(float(share), 3) for share in shares]}
 
 

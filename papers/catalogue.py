@@ -24,6 +24,7 @@ from papers.frontier import central as frontier_central
 from papers.frontier import local as frontier_local
 from papers.frontier import missed as frontier_missed
 from papers.frontier import page as frontier
+from papers.frontier import rlsvi as frontier_rlsvi
 from papers.frontier import structure as frontier_structure
 from papers.frontier import tested as frontier_tested
 from papers.frontier import valid as frontier_valid
@@ -201,6 +202,11 @@ EXPERIMENTS: Final[Mapping[str, Experiment]] = {
         runs=garcelon2021.every_user_runs,
         figures=(garcelon2021.EVERY_USER,),
     ),
+    "garcelon2021local/other-worlds": Experiment(
+        summary="lines of figures 1 and 2 as printed in four other random MDPs",
+        runs=garcelon2021.world_runs,
+        figures=(garcelon2021.OTHER_WORLDS,),
+    ),
     "garcelon2021local/table1": Experiment(
         reproduces="Theorem 5 and Table 1",
         summary="LDP-OBI with every mechanism on random MDPs of growing size: the powers of S, A and H",
@@ -241,6 +247,12 @@ EXPERIMENTS: Final[Mapping[str, Experiment]] = {
         reproduces="Theorem 4.2",
         summary=bai2024adversarial.SUMMARIES["estimator"],
         runs=bai2024adversarial.estimator_runs,
+        figures=(bai2024adversarial_figures.GrowthFigure(),),
+    ),
+    "bai2024adversarial/two-arms": Experiment(
+        reproduces="Theorem 4.2",
+        summary=bai2024adversarial.SUMMARIES["two-arms"],
+        runs=bai2024adversarial.arm_runs,
         figures=(bai2024adversarial_figures.GrowthFigure(),),
     ),
     "bai2024adversarial/support": Experiment(
@@ -304,6 +316,9 @@ EXPERIMENTS: Final[Mapping[str, Experiment]] = {
     ),
     "frontier/central": Experiment(
         summary=frontier_central.SUMMARY, runs=frontier_central.runs, figures=frontier_central.FIGURES
+    ),
+    "frontier/rlsvi": Experiment(
+        summary=frontier_rlsvi.SUMMARY, runs=frontier_rlsvi.runs, figures=frontier_rlsvi.FIGURES
     ),
     "frontier/structure": Experiment(
         summary=frontier_structure.SUMMARY, runs=frontier_structure.runs, figures=frontier_structure.FIGURES

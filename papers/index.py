@@ -17,6 +17,9 @@ from typing import Final, get_args
 
 from docs.tables import csv_text
 
+from papers.cards import CARDS as TEMPLATES
+from papers.cards import END as END_OF_BODY
+from papers.cards import body
 from papers.staleness import Staleness, staleness_of_all
 from papers.statements import STATEMENTS, Status
 
@@ -31,7 +34,7 @@ CARDS: Final[Mapping[str, tuple[str, ...]]] = {
     "docs/papers/bai2024shuffle.md": ("bai2024shuffle/",),
     "docs/papers/he2025policy.md": ("he2025policy/",),
     "docs/papers/bai2025secure.md": ("bai2025secure/",),
-    "docs/papers/central.md": ("frontier/central",),
+    "docs/papers/central.md": ("frontier/central", "frontier/rlsvi"),
     "docs/frontier.md": ("frontier", "frontier/missed", "frontier/tested"),
     "docs/valid-bands.md": ("frontier/valid",),
     "docs/public-structure.md": ("frontier/structure",),
@@ -53,6 +56,8 @@ def pages(root: Path, states: Mapping[str, Staleness]) -> dict[Path, str]:
     found |= {root / "docs" / "tables" / name: text for name, text in tables(states).items()}
     for card in CARDS:
         text = (root / card).read_text(encoding="utf-8")
+        if Path(card).stem in TEMPLATES:
+            text = body(Path(card).stem, root / "results").rstrip() + "\n" + END_OF_BODY + f"\n{BEGIN}"
         found[root / card] = with_block(text, card_block(card, states))
     return found
 
@@ -80,11 +85,12 @@ def render_index(states: Mapping[str, Staleness]) -> str:
 def tables(states: Mapping[str, Staleness]) -> dict[str, str]:
     """Every statement of the papers, and the state of every committed result, by the names of CSV files."""
     statements = (
-        (one.paper, one.name, one.says, one.status, one.why, one.experiment or "", one.test or "") for one in STATEMENTS
+        (one.paper, one.name, one.says, one.status, one.under or "", one.why, one.experiment or "", one.test or "")
+        for one in STATEMENTS
     )
     results = ((name, ", ".join(state.versions), state.words) for name, state in states.items())
     return {
-        "papers.csv": csv_text(("paper", "what", "says", "status", "why", "experiment", "test"), statements),
+        "papers.csv": csv_text(("paper", "what", "says", "status", "under", "why", "experiment", "test"), statements),
         "results.csv": csv_text(("result", "made by", "state"), results),
     }
 
@@ -106,7 +112,7 @@ def with_block(text: str, block: str) -> str:
     made = f"{BEGIN}\n\n{block}\n\n{END}"
     if BEGIN in text:
         before, _, rest = text.partition(BEGIN)
-        return before + made + rest.partition(END)[2]
+        return before + made + (rest.partition(END)[2] or "\n")
     return f"{text.rstrip()}\n\n## State of the committed results\n\n{made}\n"
 
 
@@ -130,7 +136,8 @@ cite tacit and the paper whose algorithm you use. {total} figures, tables and th
 
 - **reproduced**: run or computed here, with the result of the paper;
 - **partly**: some of it, or after a repair that is named;
-- **refuted**: an exact computation or an experiment shows the contrary of the print;
+- **refuted**: false as printed, under the definition or assumption that is named; the experiment (`python -m papers
+  reproduce NAME`), the test or the computation (`python -m papers.guarantees`) shows it;
 - **not reproducible**: what was used is not printed, or the printed settings do not give what is shown;
 - **open**: implemented, but its experiment has not been run.
 

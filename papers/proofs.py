@@ -79,6 +79,7 @@ _SHUFFLE_2024: Final = (
         "the upper half is false for small delta (1,000 times delta at n = 1,000, mean 0.001, delta 1e-10); "
         "it holds for ln(1/delta) up to a third of the mean, which is so where it is used; the lower half holds",
         test=SHUFFLE,
+        under="every delta, as it is stated",
     ),
     Statement(
         "bai2024shuffle",
@@ -97,6 +98,7 @@ _SHUFFLE_2024: Final = (
         "as often as all may be; with iota in its place they hold for every tuple tried; Corollary 39 lacks "
         "a factor sqrt(2) besides",
         test=SHUFFLE,
+        under="coverage with the stated probability",
     ),
     Statement(
         "bai2024shuffle",
@@ -189,6 +191,7 @@ _ADVERSARIAL: Final = (
         "refuted",
         "the printed terms of privacy are X H sqrt(A)/epsilon and X^3 H sqrt(A)/epsilon times as large, for every K",
         test=ADVERSARIAL,
+        under="the printed orders, for every K",
     ),
     Statement(
         "bai2024adversarial",
@@ -215,6 +218,7 @@ _ADVERSARIAL: Final = (
         "its moment generating function is infinite at the edge (10.3 against 6.1 at 0.95/b); true with (2 "
         "b, sqrt(2) b)",
         test=ADVERSARIAL,
+        under="the definition of sub-exponential that it cites",
     ),
     Statement(
         "bai2024adversarial",
@@ -232,6 +236,7 @@ _ADVERSARIAL: Final = (
         "refuted",
         "two members may be two bands apart, the proof counts one; with a factor of two they hold, and orders stay",
         test=ADVERSARIAL,
+        under="any two members, as it is stated",
     ),
     Statement(
         "bai2024adversarial",

@@ -20,6 +20,7 @@ from tacit.released.gradients import DoseQuery, SoftmaxQuery
 from tacit.released.losses import LossQuery
 from tacit.released.moments import MomentQuery
 from tacit.released.returns import ReturnQuery
+from tacit.released.weighted_returns import WeightQuery
 
 __all__ = [
     "ANSWERS", "LEARNERS", "MECHANISMS", "PRIVATIZERS", "RULES", "SUPPORTED", "WITH_MECHANISM", "WORLDS",
@@ -56,6 +57,7 @@ ANSWERS: Final[Mapping[type[Query], str]] = {
     DoseQuery: "gradients",
     ReturnQuery: "returns",
     MomentQuery: "moments",
+    WeightQuery: "weighted returns",
 }
 """What a privatizer answers, in a word."""
 

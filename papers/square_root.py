@@ -15,17 +15,27 @@ from scipy import fft, special
 
 from tacit.arrays import Floats
 from tacit.errors import require_count
-from tacit.noise.continual.factorization import Factorization, square_root_coefficients
+from tacit.noise.continual.factorization import Factorization
 from tacit.noise.protocol import require_simulation
 from tacit.randomness import SimulationNoise
 
-__all__ = ["SquareRootFactorization", "square_root_norm"]
+__all__ = ["SquareRootFactorization", "square_root_coefficients", "square_root_norm"]
 
 _ROUNDING = 1e-12
 # How many numbers of a path are transformed at once.
 _BLOCK = 1 << 22
 # From here on the asymptotic series of c_j² is exact in floating point.
 _SERIES_FROM = 1000
+
+
+def square_root_coefficients(steps: int) -> Floats:
+    """The coefficients of 1/√(1−x): c_0 = 1, c_j = c_{j-1} (2j−1)/(2j).
+
+    >>> square_root_coefficients(4)
+    array([1.    , 0.5   , 0.375 , 0.3125])
+    """
+    j = np.arange(1, require_count("steps", steps), dtype=np.float64)
+    return np.concatenate([[1.0], np.cumprod((2 * j - 1) / (2 * j))])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

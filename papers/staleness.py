@@ -8,7 +8,7 @@ by `papers.recheck`). It is
     stale     it is another one, the experiment has no such run any more, or the cell says why it is stale
     before    it has none, and nothing is known against it
 
-`missing` are runs of the experiment that nobody has committed at full size.
+`missing` are runs of the experiment that nobody has committed at full size, `few` have fewer seeds than it asks for.
 """
 
 from __future__ import annotations
@@ -44,6 +44,8 @@ class Staleness:
     stale: tuple[tuple[str, str], ...]
     """Run, and why."""
     missing: tuple[str, ...]
+    few: tuple[tuple[str, str], ...] = ()
+    """Those of the others that have fewer seeds than their experiment: run, and how many of how many."""
 
     @property
     def words(self) -> str:
@@ -63,6 +65,8 @@ class Staleness:
             "not run": len(self.missing),
         }
         shown = [f"{count} {word}{self._how if word == 'current' else ''}" for word, count in counted.items() if count]
+        if self.few:
+            shown.append(f"{len(self.few)} with fewer seeds ({', '.join(sorted({seeds for _, seeds in self.few}))})")
         return ", ".join(shown).replace(" ", " runs ", 1) if shown else "nothing committed"
 
     @property
@@ -89,12 +93,15 @@ def staleness(name: str, results: Path) -> Staleness:
     """The state of every run of a committed result."""
     runs = {(run.label, run.config.environment_name): run for run in experiment_named(name).runs("paper")}
     cells = [cell for cell in read_json(results / PLACES.get(name, name) / "cells.json")["runs"] if cell["complete"]]
-    states: dict[str, list[Any]] = {"current": [], "before": [], "stale": [], "checked": []}
+    states: dict[str, list[Any]] = {"current": [], "before": [], "stale": [], "checked": [], "few": []}
     for cell in cells:
         key = cell["run"], environment_of(cell)
         kind, why = _state(cell, runs.get(key))
         label = cell["run"] if sum(run == key[0] for run, _ in runs) < 2 else f"{key[0]} ({key[1]})"
         states[kind].append((label, why) if kind == "stale" else label)
+        done, planned = int(str(cell["seeds"]).split()[0]), len(runs[key].config.seeds) if key in runs else 0
+        if done < planned:
+            states["few"].append((label, f"{done} of {planned}"))
         if kind == "current" and _made(cell) != cell.get("algorithm"):
             again, seeds = len(cell["checked"]["seeds"]), str(cell["seeds"]).split()[0]
             states["checked"].append((label, f"{again} of {seeds}"))
@@ -106,6 +113,7 @@ def staleness(name: str, results: Path) -> Staleness:
         before=tuple(states["before"]),
         checked=tuple(states["checked"]),
         stale=tuple(states["stale"]),
+        few=tuple(states["few"]),
         missing=tuple(label for label, environment in runs if (label, environment) not in there),
     )
 

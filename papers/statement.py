@@ -24,3 +24,5 @@ class Statement:
     """The experiment that shows it, by the name of `python -m papers reproduce`."""
     test: str | None = None
     """The file of tests that shows it, where no experiment does."""
+    under: str | None = None
+    """What is refuted: under which definition or assumption it is false as printed."""

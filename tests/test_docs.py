@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 from docs.links import broken_links
 
+import tacit
 from tacit.cli import main
 
 ROOT = Path(__file__).parents[1]
@@ -71,6 +72,21 @@ def test_the_first_examples_learn_what_the_readme_says(capsys):
     found = json.loads(capsys.readouterr().out)["relative_regret"]
     for value, (low, high) in ((space["private"].relative_regret, said.groups()), (found, share.groups())):
         assert float(low) < value < float(high) < 0.2
+
+
+def test_the_people_that_the_readme_asks_for_are_enough():
+    """The row of 20,000 people on RiverSwim, run again: the mean of six seeds lies in the range that is stated."""
+    text = (ROOT / "README.md").read_text("utf-8").partition("## How many people")[2]
+    row = next(line for line in text.splitlines() if line.startswith("| | 20,000 |"))
+    ranges = re.findall(r"([0-9.]+) \(([0-9.]+) to ([0-9.]+)\)", row)
+    assert len(ranges) == 3
+    for trust, stated in zip(("central", "shuffle", "local"), ranges, strict=True):
+        mean, low, high = map(float, stated)
+        assert low <= mean <= high
+        delta = 0.0 if trust == "local" else 1e-6
+        claim = {"trust": trust, "epsilon": 1.0, "delta": delta}
+        found = tacit.run(environment="riverswim", episodes=20_000, seeds=6, workers=1, **claim)
+        assert low - 0.005 <= found.relative_regret <= high + 0.005, trust
 
 
 def test_a_broken_block_is_found(tmp_path):

@@ -41,6 +41,8 @@ SAME: Final[Mapping[tuple[str, Trust], str]] = {
     ("psrl", "local"): SUBSETS,
     ("bucb", "central"): "learner bucb central",
     ("bucb", "shuffle"): "learner bucb shuffle",
+    ("rlsvi", "central"): "learner bucb central",
+    ("rlsvi", "shuffle"): "learner bucb shuffle",
     ("uob-reps:transitions=known", "central"): "learner uob-lbps:transitions=known central",
     ("uob-reps:transitions=known", "local"): "learner uob-lbps:transitions=known local",
     ("uc-o-reps:transitions=known", "central"): "learner o-reps central",
@@ -94,6 +96,10 @@ RUN_OPTIONS: Final[Mapping[str, Covered]] = {
         ("learner bucb central", "learner bucb shuffle", STREAM, SUBSETS),
     ),
     "value_users": Covered("", ("trial central one arm", "trial shuffle one arm", "trial local one arm")),
+    "start": Covered(
+        "the release of the log is the one of running totals; the run has less epsilon",
+        ("privatizer central batched tight", "learner bucb central"),
+    ),
     "because": Covered("words"),
     "by_size": Covered("words"),
 }
@@ -104,7 +110,7 @@ LEARNER_OPTIONS: Final[Mapping[str, Covered]] = {
     **dict.fromkeys(
         ("replan", "bonus", "alpha", "failure_prob", "schedule", "rows", "prior", "sampling"), Covered(AFTER)
     ),
-    **dict.fromkeys(("C", "C1", "growth", "first", "forget", "share_across_steps", "start"), Covered(AFTER)),
+    **dict.fromkeys(("C", "C1", "growth", "first", "forget", "share_across_steps", "start", "explore"), Covered(AFTER)),
     **dict.fromkeys(("step", "barrier", "damping", "kl", "hidden", "features", "eta", "cb", "ce"), Covered(AFTER)),
     "time_homogeneous": Covered(
         "",

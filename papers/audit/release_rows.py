@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any, Final
+
+import numpy as np
 
 from papers.audit.rows import Row, Subject
 from papers.fingerprint import privatizer_words
@@ -13,13 +15,13 @@ from papers.gradient_requests import gradient_request
 from papers.revisions import MECHANISMS as MECHANISM_BOOK
 from papers.revisions import revision_of
 from tacit.accounting.claims import OUTPUTS, PrivacyClaim, PrivacyUnit, Trust
-from tacit.audit.attack import Finding, Kind
+from tacit.audit.attack import Finding, Kind, attack
 from tacit.audit.learners import LAYERED
 from tacit.audit.mechanisms import AUDITED_MECHANISMS, PURE, audit_mechanism, calibrated_mechanism
 from tacit.audit.messages import as_printed, audit_messages
-from tacit.audit.views import BATCH, SHAPE, USERS, audit_privatizer, audit_together, small_privatizer
+from tacit.audit.views import BATCH, SHAPE, USERS, audit_privatizer, small_privatizer, target_of_release, view_of
 from tacit.noise.table import MECHANISMS as TABLE
-from tacit.release.arms import ArmRelease, make_arms
+from tacit.release.arms import ArmRelease, composed, make_arms
 from tacit.release.losses import make_adversarial
 from tacit.release.request import PrivacyRequest
 from tacit.release.shuffle.noise import PaperVariant
@@ -30,6 +32,7 @@ from tacit.released.batches import BatchQuery, PlannedBatch
 from tacit.released.gradients import GradientShape
 from tacit.released.moments import MomentQuery, MomentShape
 from tacit.released.returns import ReturnQuery
+from tacit.released.weighted_returns import WeightQuery, WeightShape
 from tacit.support import Support
 
 __all__ = ["AS_PRINTED", "SHAPE", "mechanism_row", "privatizer_row", "release_row", "release_rows"]
@@ -52,6 +55,7 @@ def release_rows(epsilon: float, delta: float) -> Rows:
     yield from _gradients(epsilon, delta)
     yield "privatizer local returns tight", privatizer_row("local", None, "tight", epsilon, 0.0, asks=ReturnQuery)
     yield from _moments(epsilon, delta)
+    yield from _weights(epsilon, delta)
     yield from _arms(epsilon, delta)
     for kind in ("ones", AS_PRINTED):
         yield f"messages {kind}", _messages(kind, 3.0 * epsilon, delta)
@@ -178,6 +182,31 @@ def _moments(epsilon: float, delta: float) -> Rows:
         yield f"privatizer {words} tight", release_row(make, words)
 
 
+def _weights(epsilon: float, delta: float) -> Rows:
+    trusts: tuple[Trust, ...] = ("central", "shuffle", "local")
+    for trust in trusts:
+        make = partial(planned_weights, trust, epsilon, 0.0 if trust == "local" else delta)
+        yield f"privatizer {trust} weighted returns tight", release_row(make, f"{trust} weighted returns")
+
+
+def planned_weights(trust: Trust, epsilon: float, delta: float, *, users: int = BATCH) -> Staged:
+    """Weighted returns of two policies, one with a smaller share."""
+    request = PrivacyRequest(
+        trust=trust,
+        shape=WeightShape(shares=(256, 76)),
+        episodes=users,
+        epsilon=epsilon,
+        delta=delta,
+        calibration=None,
+        mechanism=None,
+        users_per_batch=1,
+        asks=WeightQuery,
+    )
+    made: Any = make_privatizer(request)
+    found: Staged = made.planned([PlannedBatch(users=users, query=WeightQuery())])  # type: ignore[arg-type]
+    return found
+
+
 def planned_moments(
     trust: Trust, epsilon: float, delta: float, *, shared: bool, lots: bool, users: int = BATCH
 ) -> Staged:
@@ -290,7 +319,7 @@ def _same_people(run: Row, trial: Callable[[], ArmRelease]) -> Row:
 
     def attacked(both: Any, trials: int, alarm: float, seed: int) -> tuple[Finding, ...]:
         shown = "run and trial of the same people"
-        return (audit_together(both, trials=trials, false_alarm=alarm, seed=seed, name=shown),)
+        return (_audit_together(both, trials=trials, false_alarm=alarm, seed=seed, name=shown),)
 
     return Row(kind="privatizer", subject=subject, attack=attacked)
 
@@ -344,3 +373,15 @@ def _claim(trust: Trust, epsilon: float, delta: float) -> PrivacyClaim:
         neighbours="replace-one",
         output=OUTPUTS[trust][0],
     )
+
+
+def _audit_together(privatizers: Sequence[Any], *, trials: int, false_alarm: float, seed: int, name: str) -> Finding:
+    """Attack a person who is in two releases, a run and its trial: against the certificate of both together."""
+    before, after = privatizers
+    whole = composed(before.certificate(), after.certificate())
+    views = [view_of(one) for one in privatizers]
+    seen = " and ".join(view.seen for view in views)
+    scores = [view.scores(trials, seed + i) for i, view in enumerate(views)]
+    target = target_of_release(name, whole.calibration, seen, whole.claim, whole.events or ())
+    first, second = (np.asarray(np.sum(one, axis=0)) for one in zip(*scores, strict=True))
+    return attack(target, first, second, false_alarm=false_alarm)

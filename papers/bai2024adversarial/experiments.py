@@ -4,6 +4,7 @@
                 learning rate depends on it) and against 1/ε, theory and practical widths, on a random world and on a
                 trap, with fitted exponents beside the predicted ones
     estimator   the bandit estimator as written and centred: growth near 1 and near 1/2
+    two-arms    the same with the constants of Theorem 4.2 where its bound is far below H K: two arms, H = 1, no noise
     support     transitions from certain to uniform: regret against the effective support C_M
 
 Calibrations are tight: central at delta 1e-6, local pure. Every regret is against the best policy in hindsight.
@@ -11,12 +12,17 @@ Calibrations are tight: central at delta 1e-6, local pure. Every regret is again
 
 from __future__ import annotations
 
-from typing import Any, Final, Literal
+import math
+from typing import Any, Final, Literal, get_args
 
 from tacit.runs.comparison import Run
 from tacit.runs.config import RunConfig, as_seeds
+from tacit.types import Estimator
 
-__all__ = ["DELTA", "EPSILONS", "PREDICTED", "SUMMARIES", "WORLDS", "estimator_runs", "support_runs", "table_runs"]
+__all__ = [
+    "DELTA", "EPSILONS", "PREDICTED", "SUMMARIES", "WORLDS",
+    "arm_runs", "estimator_runs", "support_runs", "table_runs", "theorem42",
+]  # fmt: skip
 
 Scale = Literal["smoke", "paper"]
 
@@ -31,6 +37,10 @@ LEARNERS: Final = {"full": "uc-o-reps", "bandit": "uob-lbps"}
 EPISODES: Final = {"smoke": (300, 1_000, 3_000), "paper": (400, 2_000, 10_000)}
 ESTIMATOR_EPISODES: Final = {"smoke": (500, 4_000), "paper": (1_000, 4_000, 16_000)}
 SEEDS: Final = {"smoke": 2, "paper": 20}
+ARMS: Final = "layered:layers=1,states=1,actions=2,seed=1"
+"""Two arms with mean losses 0.95 and 0.31; their order is turned round after a tenth of the episodes."""
+ARM_EPISODES: Final = {"smoke": (1_000, 10_000), "paper": (10_000, 100_000, 1_000_000)}
+ARM_SEEDS: Final = {"smoke": 2, "paper": 10}
 PRACTICAL: Final = ((None, "none"), (1.0, "central"), (10.0, "central"), (1.0, "local"), (10.0, "local"))
 THEORY: Final = ((None, "none"), (1.0, "central"), (1.0, "local"))
 EPSILONS: Final = (0.3, 1.0, 3.0, 10.0, 30.0, 100.0)
@@ -48,6 +58,7 @@ SPREADS: Final = (0.0, 0.05, 0.2, 0.5, 1.0)
 SUMMARIES: Final = {
     "table1": "UC-O-REPS and UOB-LBPS, not private, central, local: growth in K and in 1/epsilon beside the theorems",
     "estimator": "UOB-LBPS with the loss estimator as written and centred: linear regret against its square root",
+    "two-arms": "Theorem 4.2 with its own constants on two arms: regret as written and centred beside the bound",
     "support": "regret against the effective support C_M, from certain to uniform transitions",
 }
 
@@ -89,6 +100,39 @@ def estimator_runs(scale: Scale) -> tuple[Run, ...]:
                     )
                     found.append(Run(label=f"{estimator}, {words}, K={K}", config=config))
     return tuple(found)
+
+
+def arm_runs(scale: Scale) -> tuple[Run, ...]:
+    """Theorem 4.2 as printed: η = √(X/K), E' = 1 assumed, nothing noisy, nothing unknown, X = A = 2 and H = 1.
+
+    C_M = 0 and E = 0, so the bound is A E' √(X³K) = 2 √(8K), but for logarithms.
+    """
+    return tuple(
+        Run(
+            label=f"{estimator}, K={K}",
+            config=RunConfig(
+                environment=ARMS,
+                adversary="turning",
+                learner="uob-lbps:radius=1,transitions=known",
+                episodes=K,
+                seeds=as_seeds(ARM_SEEDS[scale]),
+                checkpoints=40,
+                constants="theory",
+                estimator=estimator,
+            ),
+        )
+        for estimator in get_args(Estimator)
+        for K in ARM_EPISODES[scale]
+    )
+
+
+def theorem42(K: float, *, states: int = 2, actions: int = 2, radius: float = 1.0) -> float:
+    """The last term of Theorem 4.2 without its logarithms, A E' √(X³K); the others are 0 on two arms.
+
+    >>> round(theorem42(10**6))
+    5657
+    """
+    return actions * radius * math.sqrt(states**3 * K)
 
 
 def support_runs(scale: Scale) -> tuple[Run, ...]:

@@ -48,7 +48,7 @@ LONG_CASES: Final = (
     ("full, learned", "local, pure"),
 )
 """What runs for 10⁶ episodes, too."""
-SEEDS: Final = {"smoke": (2, 1), "paper": (20, 10)}
+SEEDS: Final = {"smoke": (2, 1), "paper": (10, 10)}
 """Of all runs, and of the long ones."""
 
 BASE: Final = {"layers": 4, "states": 3, "actions": 2}

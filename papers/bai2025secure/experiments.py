@@ -6,6 +6,9 @@ Every learner runs under the one practical rule (z = 1), with the printed calibr
 also with the theorem's constants; the uniform policy shows what "nothing learned" costs. Two more sizes are added, at
 which the published ordering can be looked for: epsilon 10 at K = 20,000, and epsilon 1 at K = 200,000.
 
+The printed noise of a local learner is Lap(6H/epsilon) in [garcelon2021local] and Lap(3H/epsilon) in Sec. 5.2 of
+[bai2024adversarial] ("3H"), whose claim is false: it is pure (6H-2)/(3H) epsilon. The paper does not say which it has.
+
 `fig4` has exactly the paper's five lines and two epsilons, once with printed and once with tight noise.
 """
 
@@ -36,6 +39,7 @@ PRIVATE: Final[dict[str, tuple[str, dict[str, Any]]]] = {
     "UCBVI-JDP printed": ("ucbvi", {"trust": "central", "calibration": "paper"}),
     "UCBVI-LDP tight": ("ucbvi", {"trust": "local"}),
     "UCBVI-LDP printed": ("ucbvi", {"trust": "local", "calibration": "paper"}),
+    "UCBVI-LDP 3H printed": ("ucbvi", {"trust": "local", "calibration": "paper", "mechanism": "laplace:scale=3H"}),
     "DP-UCBVI-JDP tight": ("dp-ucbvi", {"trust": "central"}),
     "DP-UCBVI-JDP printed": ("dp-ucbvi", {"trust": "central", "calibration": "paper"}),
     "DP-UCBVI-LDP tight": ("dp-ucbvi", {"trust": "local"}),
@@ -88,8 +92,8 @@ def summary_table(results: Sequence[Result]) -> str:
     return "\n".join(lines)
 
 
-FIVE: Final = ("UCB-VI", "PE", "UCBVI-JDP", "UCBVI-LDP", "SDP-PE")
-"""The lines of the paper's figure."""
+FIVE: Final = ("UCB-VI", "PE", "UCBVI-JDP", "UCBVI-LDP", "UCBVI-LDP 3H", "SDP-PE")
+"""The lines of the paper's figure, local noise as two papers print it."""
 CITED: Final = ("UCB-VI", "PE", "DP-UCBVI-JDP", "DP-UCBVI-LDP", "SDP-PE")
 """The same with the learners that the paper cites."""
 NOISES: Final = {"printed": "noise as printed", "tight": "least noise for the claim"}

@@ -17,12 +17,14 @@ from papers.verdict import (
     listed,
     up,
 )
-from tacit.accounting.bits import hoeffding_bits, least_bits
+from tacit.accounting.bits import least_bits
 from tacit.accounting.events.binomial import binomial_epsilon
 from tacit.accounting.events.gaussian import classical_gaussian_sigma, gaussian_epsilon, gaussian_mu
+from tacit.accounting.search import least_integer
+from tacit.errors import require_real
 from tacit.noise.binomial import paper_binomial, paper_threshold
 
-__all__ = ["first_violation", "gradient_verdicts", "leak", "shuffle_verdicts"]
+__all__ = ["first_violation", "gradient_verdicts", "hoeffding_bits", "leak", "shuffle_verdicts"]
 
 USERS: Final = (100, 1_000, 10_000)
 SDP: Final = f"({EPSILON:g}, {DELTA:g})-SDP"
@@ -218,3 +220,23 @@ def _least(holds: Callable[[int], bool], low: int, high: int) -> int:
         middle = (low + high) // 2
         low, high = (low, middle) if holds(middle) else (middle + 1, high)
     return low
+
+
+def hoeffding_bits(epsilon: float, delta: float) -> int:
+    """N_H: the fewest fair bits for which Hoeffding's inequality proves one counter (epsilon, delta)-private.
+
+    The closed formula for one counter (Lemma M3 (enough bits)), to be used with basic composition; `least_bits` is
+    exact and about fifty times smaller for the counters of a whole trajectory.
+
+    >>> hoeffding_bits(1 / 4, 2.5e-7)
+    2070
+    """
+    require_real("epsilon", epsilon, low=0.0, open_low=True)
+    require_real("delta", delta, low=0.0, high=1.0, open_low=True)
+
+    def excess(bits: int) -> float:
+        # P[|k − N/2| > t] ≤ 2 exp(−2t²/N) = δ, and otherwise |ℓ| ≤ ln((N/2 + t + 1)/(N/2 − t)).
+        t = math.sqrt(bits * math.log(2.0 / delta) / 2.0)
+        return math.log((bits / 2 + t + 1) / (bits / 2 - t)) - epsilon if bits / 2 > t else math.inf
+
+    return least_integer(excess, 8.0 * math.log(2.0 / delta) / epsilon**2)

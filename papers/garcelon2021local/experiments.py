@@ -32,12 +32,14 @@ __all__ = [
     "EPSILONS",
     "EVERY_USER",
     "LOCAL_DELTA",
+    "OTHER_WORLDS",
     "epsilon_runs",
     "every_user_runs",
     "figures",
     "learner_runs",
     "mechanism_runs",
     "printed_runs",
+    "world_runs",
 ]
 
 ENVIRONMENT: Final = "random-mdp:seed=3"
@@ -55,6 +57,8 @@ PRINTED: Final = {
     "BND": "bounded",
 }
 """The mechanisms with the printed radii; G10 is Prop. 10 as it is stated."""
+WORLDS: Final = ("random-mdp:seed=4", "random-mdp:seed=5", "random-mdp:seed=8", "random-mdp:seed=9")
+"""Other random MDPs of the same size: the paper names none."""
 SIZES: Final = {"smoke": (300_000, 2), "paper": (100_000_000, 20)}
 """Episodes and seeds."""
 FIRST_SHOWN: Final = 10_000
@@ -91,6 +95,19 @@ def printed_runs(scale: Scale) -> tuple[Run, ...]:
     return tuple(found)
 
 
+def world_runs(scale: Scale) -> tuple[Run, ...]:
+    """Lines of figs. 1 and 2 as printed, epsilon 2 and 20, in other random MDPs; half of the seeds."""
+    seeds = {"smoke": 2, "paper": 10}[scale]
+    found = [_run(scale, "UCB-VI", "ucbvi:time_homogeneous=true", constants="theory")]
+    for epsilon in EPSILONS[:2]:
+        found += [*(_obi(scale, letter, epsilon, "printed") for letter in PRINTED), _psrl(scale, epsilon, "paper")]
+    return tuple(
+        Run(label=run.label, config=replace(run.config, environment=world, seeds=as_seeds(seeds), checkpoints=30))
+        for world in WORLDS
+        for run in found
+    )
+
+
 def every_user_runs(scale: Scale) -> tuple[Run, ...]:
     """Four runs twice, replanned rarely and after every user; few seeds, because each takes minutes at full size."""
     seeds = {"smoke": 2, "paper": 10}[scale]
@@ -107,6 +124,14 @@ def every_user_runs(scale: Scale) -> tuple[Run, ...]:
     return tuple(found)
 
 
+OTHER_WORLDS: Final = PanelFigure(
+    name="other-worlds",
+    panels=lambda result: (result.config.world_name,),
+    line=lambda result: result.label,
+    columns=2,
+    first=FIRST_SHOWN,
+)
+"""One panel per world."""
 EVERY_USER: Final = PanelFigure(
     name="every-user",
     panels=lambda result: (result.label.rpartition(", replanned ")[0],),

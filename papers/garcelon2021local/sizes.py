@@ -56,7 +56,7 @@ def runs(scale: Scale) -> tuple[Run, ...]:
                     environment=world,
                     learner="ldp-obi:time_homogeneous=true,replan=geometric",
                     episodes=USERS[scale],
-                    seeds=as_seeds({"smoke": 1, "paper": 3}[scale]),
+                    seeds=as_seeds({"smoke": 1, "paper": 10}[scale]),
                     checkpoints=20,
                     trust="local",
                     calibration="paper",

@@ -11,7 +11,8 @@ import pytest
 from dp_accounting.pld import privacy_loss_distribution as google
 from scipy import stats
 
-from tacit.accounting.bits import hoeffding_bits, least_bits, least_probability
+from papers.bai2025secure.verdicts import hoeffding_bits
+from tacit.accounting.bits import least_bits, least_probability
 from tacit.accounting.events import binomial
 from tacit.accounting.events.binomial import binomial_delta, binomial_epsilon, binomial_pld
 from tacit.accounting.events.gaussian import gaussian_epsilon

@@ -136,13 +136,15 @@ def test_without_scripts_there_are_pictures_that_say_what_they_show(opened, repo
 
 def test_print_opens_what_is_closed_and_uses_ink_on_paper(opened):
     page = opened(viewport={"width": 1280, "height": 844}, color_scheme="dark")
+    before = page.locator("details[open]").all_inner_texts()
+    assert [text.splitlines()[0].partition(":")[0] for text in before] == ["Certificate"]  # the first one is open
     page.emulate_media(media="print")
     page.evaluate("window.dispatchEvent(new Event('beforeprint'))")
     assert page.locator("details:not([open])").count() == 0
     assert page.locator(".controls").first.is_hidden()
     assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
     page.evaluate("window.dispatchEvent(new Event('afterprint'))")
-    assert page.locator("details[open]").count() == 0
+    assert page.locator("details[open]").all_inner_texts() == before
 
 
 @pytest.mark.parametrize("scheme", ["light", pytest.param("dark", marks=pytest.mark.slow)])

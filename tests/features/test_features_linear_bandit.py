@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
+import pickle
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -297,6 +298,9 @@ def test_what_is_saved_is_verified_and_read_back(tmp_path: Path) -> None:
     assert "patient" not in written.read_text()
     for name in ("learned.json", "policy.json", "certificate.json"):
         assert tacit.verify(tmp_path / "bandit" / name).outcome == "true"
+    pickled = pickle.dumps(bandit)
+    assert b"patient" not in pickled
+    np.testing.assert_array_equal(pickle.loads(pickled).coef_, bandit.coef_)  # noqa: S301 - our own
     again = tacit.LinearBandit.load(tmp_path / "bandit")
     np.testing.assert_array_equal(again.coef_, bandit.coef_)
     rows = log(40, seed=4)

@@ -202,5 +202,5 @@ def test_a_local_study_chooses_as_a_run_does() -> None:
 def test_a_study_refuses_other_declarations() -> None:
     with pytest.raises(InvalidInput, match="auto takes no options"):
         plan_study(trust="central", learner="auto:share_across_steps=true", **STUDY)
-    with pytest.raises(InvalidInput, match="stationary must be true or false"):
+    with pytest.raises(InvalidInput, match="stationary must be True or False"):
         plan_study(trust="central", stationary="yes", **STUDY)

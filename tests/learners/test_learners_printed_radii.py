@@ -174,7 +174,7 @@ def test_a_run_reads_the_options_of_the_learner():
             "use 'paper'",
         ),
         ({"learner": "ldp-obi:alpha=1"}, InvalidInput, "alpha must exceed 1"),
-        ({"learner": "ldp-obi:alpha=many"}, InvalidInput, "must be a number"),
+        ({"learner": "ldp-obi:alpha=many"}, InvalidInput, "must be a finite number"),
         ({"learner": "ldp-obi:alpha=3", "constants": "practical"}, InvalidInput, "practical rule has no alpha"),
         ({"z": 1.0}, InvalidInput, "z belongs to the practical rule"),
         ({"learner": "ucbvi"}, InvalidInput, "exist for ldp-obi"),
@@ -185,3 +185,17 @@ def test_a_run_reads_the_options_of_the_learner():
 def test_what_is_not_printed_is_refused(changed, error, words):
     with pytest.raises(error, match=words):
         assemble(run(**changed))
+
+
+def test_the_scale_of_the_adversarial_paper_is_half_as_large_and_its_claim_is_false():
+    asked = {"trust": "local", "epsilon": 1.0, "delta": 0.0, "calibration": "paper", "users_per_batch": 1}
+    made = {
+        scale: make_privatizer(PrivacyRequest(shape=SHAPE, episodes=100, mechanism=f"laplace:scale={scale}", **asked))
+        for scale in ("6H", "3H")
+    }
+    H = SHAPE.horizon
+    assert made["6H"].outcome.scale == 2 * made["3H"].outcome.scale == 6 * H
+    # One transition fewer than steps: (6H - 2)/(3H) instead of 1
+    assert made["3H"].certificate().epsilon == pytest.approx((6 * H - 2) / (3 * H), rel=1e-9)
+    with pytest.raises(InvalidInput, match="'6H' or '3H'"):
+        make_privatizer(PrivacyRequest(shape=SHAPE, episodes=100, mechanism="laplace:scale=2H", **asked))

@@ -28,7 +28,7 @@ def test_evaluation_and_mirror_steps_are_those_of_the_slow_twin(std):
     mdp, K = small_mdp(2), 50
     shape, precision = shape_of(mdp, staged=True), CountPrecision(scale=np.zeros(3))
     learner = PrivateUCBPO(shape=shape, episodes=K, precision=precision)
-    rng, L = np.random.default_rng(0), precision_log_term(shape, K, 0.05 / 3)
+    rng, L = np.random.default_rng(0), precision_log_term(shape, K, 0.05 / 2)
     belief, pi, eta = learner.begin(), np.full((4, 3, 2), 0.5), math.sqrt(2 * math.log(2) / (16 * K))
     for k in range(1, 6):
         released = exact_statistics(mdp, UNIFORM, 10**6 * k, staged=True, seed=k)

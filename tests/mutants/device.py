@@ -15,7 +15,7 @@ from mutants.planted import SHAPE, Mutation, bug, configured, twin
 from tacit.accounting.families import Family
 from tacit.data.trajectories import Trajectories, Walked
 from tacit.noise.laplace import Laplace
-from tacit.noise.layout import exact_vector, outcome_cell, transition_cells
+from tacit.noise.layout import exact_vector, outcome_cell
 from tacit.noise.randomized_response import RandomizedResponse, response_encoder, send_slot
 from tacit.noise.unary_encoding import UnaryEncoding
 from tacit.protocol import PrivateStatistics, copy_state
@@ -122,7 +122,7 @@ class _Plain(Local):
 
         def release(parameters: Any, state: Any, users: Walked, query: Any, coins: Any) -> None:
             self.write(parameters, state.message, users, coins)
-            add_vector(state.released, state.message, parameters.complement, users.actions.shape[0])
+            add_vector(state.released, state.message, parameters.places, parameters.complement)
             state.released.variance[:] += parameters.variance
             state.released.users[0] += 1
 
@@ -155,7 +155,7 @@ class _UnclippedRewards(_Plain):
         drawn = coins.laplace(size=len(message))
         _noisy(parameters, message, drawn, user._replace(rewards=np.zeros_like(user.rewards)))
         S, A, block = parameters.S, parameters.A, parameters.stages * parameters.S * parameters.A
-        first = transition_cells(len(user.actions), parameters.stages, S, A)
+        first = parameters.places.num_moves
         for h, reward in enumerate(user.rewards):
             s, a = min(max(user.states[h], 0), S - 1), min(max(user.actions[h], 0), A - 1)
             cell = first + outcome_cell(h, s, a, S, A)
@@ -193,12 +193,13 @@ class _AllSlots(_Plain):
 
 def _noisy(parameters: Any, message: Any, draws: Any, user: Walked | None) -> None:
     """Noise of the stated scales, and on top of it what the user did."""
-    first = transition_cells(SHAPE.horizon, parameters.stages, parameters.S, parameters.A)
+    first = parameters.places.num_moves
     message[:] = draws
     message[:first] *= parameters.transition.scale
     message[first:] *= parameters.outcome.scale
     if user is not None:
-        exact_vector(message, parameters.stages, parameters.S, parameters.A, parameters.complement, *user)
+        sizes = parameters.stages, parameters.S, parameters.A
+        exact_vector(parameters.places, message, *sizes, parameters.complement, *user)
 
 
 def _same(mechanism: Any) -> dict[str, Any]:

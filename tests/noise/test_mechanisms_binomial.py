@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from tacit.accounting.bits import hoeffding_bits
+from papers.bai2025secure.verdicts import hoeffding_bits
 from tacit.accounting.calibrate import events_of
 from tacit.accounting.composition import epsilon_of
 from tacit.accounting.events import BinomialEvent

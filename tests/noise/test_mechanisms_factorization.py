@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from scipy import linalg, optimize
 from slow_counters import factorization_lower_bound, optimise_rates
 
-from papers.square_root import SquareRootFactorization, square_root_norm
+from papers.square_root import SquareRootFactorization, square_root_coefficients, square_root_norm
 from tacit.accounting.composition import epsilon_of
 from tacit.accounting.events import GaussianEvent
 from tacit.accounting.events.gaussian import gaussian_mu
@@ -28,7 +28,6 @@ from tacit.noise.continual.factorization import (
     buffer_weights,
     buffered_rates,
     noise_norm,
-    square_root_coefficients,
     strategy_norm,
 )
 from tacit.randomness import SecureNoise, SimulationNoise

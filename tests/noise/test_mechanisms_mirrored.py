@@ -15,7 +15,8 @@ from tacit.accounting import epsilon_of
 from tacit.accounting.events.mirrored import MirroredEvent, mirrored_law, mirrored_pld
 from tacit.accounting.families import Family
 from tacit.errors import InvalidInput, NotSupported
-from tacit.noise.binomial import Binomial, Mirrored
+from tacit.noise.binomial import Binomial
+from tacit.noise.mirrored import Mirrored
 
 DELTA = 1e-6
 FAMILIES = (Family(name="all", up=11, down=11, shift=1.0),)

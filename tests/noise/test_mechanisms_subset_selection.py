@@ -179,7 +179,7 @@ def test_g1_sampled_messages_keep_epsilon_however_large_it_is(epsilon: float) ->
         assert paid >= min(epsilon, 36.7) - float((Fraction(2, 2**53) / (1 - keep) + Fraction(cells, 2**49)) / keep)
         assert mechanism.keep == pytest.approx(mechanism.sampled_keep, abs=1e-13)
         sent = np.zeros(cells)
-        add_subset.py_func(sent, 0, cells, 0, cells, 0, size, mechanism.sampled_keep, 1.0, Extreme(1 - 2.0**-53))
+        add_subset.py_func(sent, 0, cells, 0, cells, cells, 0, size, mechanism.sampled_keep, 1.0, Extreme(1 - 2.0**-53))
         assert sent[0] == 0.0
     bit = RandomizedResponse(epsilon=epsilon)
     flip, keep = lattice(bit.flip), lattice(private_keep(bit.flip))

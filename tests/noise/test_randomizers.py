@@ -29,6 +29,7 @@ from tacit.noise.exact import bernoulli_logistic
 from tacit.noise.exact.bernoulli import LogisticCoin
 from tacit.noise.layout import exact_vector
 from tacit.noise.protocol import missing_members
+from tacit.noise.support_index import places_of
 from tacit.noise.table import MECHANISMS, mechanism_row
 from tacit.protocol import TOTALS
 from tacit.randomness import SecureNoise, SimulationNoise
@@ -260,7 +261,8 @@ def bias(made: Local, messages: NDArray[np.float64], alarm: float) -> float:
     exact = np.zeros(made.dimension)
     for first, probability in ((0.0, 0.75), (1.0, 0.25)):  # 0.25, rounded at random
         vector = np.zeros(made.dimension)
-        exact_vector(vector, made.shape.stages, 2, 2, made.encoding == "complement", *USER[:2], np.array([first, 1.0]))
+        sizes, complement = (made.shape.stages, 2, 2), made.encoding == "complement"
+        exact_vector(places_of(made.shape), vector, *sizes, complement, *USER[:2], np.array([first, 1.0]))
         exact += probability * vector
     n, share = len(messages), alarm / (2 * made.dimension)
     bits = 2 if made.outcome.NAME == "rr" and not made.shape.staged else 1  # pooled: of two steps

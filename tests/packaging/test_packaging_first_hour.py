@@ -15,9 +15,9 @@ import re
 import shutil
 import subprocess
 import sys
-import sysconfig
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 ROOT = Path(__file__).parents[2]
@@ -56,9 +56,12 @@ LOG = "person,step,state,action,reward\n" + "".join(
     for step in range(2)
 )
 MAPPING = {
-    "columns": {"person": "person", "step": "step", "state": "state", "action": "action", "reward": "reward"},
-    "states": ["well", "sick"], "actions": ["wait", "treat"], "rewards": [0, 1], "horizon": 2,
-}  # fmt: skip
+    "columns": {"person": "person", "episode": None, "step": "step"},
+    "states": [{"column": "state", "categories": {"well": ["well"], "sick": ["sick"]}}],
+    "actions": {"column": "action", "categories": {"wait": ["wait"], "treat": ["treat"]}},
+    "reward": {"column": "reward", "low": 0, "high": 1},
+    "horizon": 2,
+}
 SWEEP = """
 [defaults]
 environment = "riverswim"
@@ -81,7 +84,7 @@ def test_the_first_hour(tmp_path):
     subprocess.run(["git", "clone", "--quiet", "--depth", "1", f"file://{ROOT}", str(clone)], check=True)
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(env)], check=True)
     packages = next(env.glob("lib/*/site-packages"))
-    (packages / "dependencies.pth").write_text(sysconfig.get_path("purelib") + "\n")
+    (packages / "dependencies.pth").write_text(f"{Path(np.__file__).parents[1]}\n")
     shutil.copytree(clone / "src" / "tacit", packages / "tacit")
     shutil.copytree(clone / "js" / "tacit-device", packages / "tacit" / "pages" / "device")
     script = env / "bin" / "tacit"

@@ -44,6 +44,8 @@ def missing_documents(name: str, text: str) -> list[str]:
     """The Markdown files that this text names and that are neither beside it nor where documents are."""
     folders = [ROOT / Path(name).parent, *(ROOT / place for place in (".", "docs", "docs/decisions", "docs/papers"))]
     folders += [ROOT / "docs" / "operations", ROOT / "docs" / "cases"]
+    if Path(name).name in ("cards.py", "test_papers_cards.py"):  # templates of cards stand beside their experiments
+        folders += sorted((ROOT / "papers").glob("*/"))
     named = DOCUMENT.findall(text)
     return [document for document in named if not any((folder / document).is_file() for folder in folders)]
 

@@ -50,12 +50,10 @@ def dp_ucbvi_values(moves, visits, rewards, *, episodes, failure_prob, E=0.0):
 def po_rows(moves, visits, rewards, *, episodes, failure_prob, E1=0.0, E2=0.0):
     """(P̃, r̃, bonus) of private policy optimisation."""
     H, S, A = visits.shape
-    steps = H * S * A * episodes * H
-    last = np.arange(H)[:, None, None] == H - 1
+    left = (H - np.arange(1, H + 1))[:, None, None]
+    log = math.log(2 * H * S * A * episodes / failure_prob) + S * math.log(2)
     n = np.maximum(visits + E1, 1.0)
-    bonus = math.sqrt(2 * math.log(4 * steps / failure_prob)) / np.sqrt(n) + 3 * E1 / n
-    move_width = math.sqrt(4 * S * math.log(6 * steps / failure_prob))
-    bonus = bonus + np.where(last, 0.0, H * (move_width / np.sqrt(n) + (S * E2 + 2 * E1) / n))
+    bonus = (1 + left) * np.sqrt(max(log, 2) / 2 / n) + (3 * E1 + left * (S * E2 + 2 * E1)) / n
     return moves / n[..., None], rewards / n, bonus
 
 

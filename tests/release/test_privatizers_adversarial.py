@@ -279,7 +279,7 @@ def test_without_privacy_everything_is_exact_and_the_certificate_says_so() -> No
         seen = sum(part["losses"] for part in exact) if feedback == "full" else exact[-1]["losses"]
         np.testing.assert_allclose(released.losses, seen, rtol=0, atol=1e-15)
         assert (released.variance == 0.0).all()
-    with pytest.raises(InvalidInput, match="trust 'none'"):
+    with pytest.raises(InvalidInput, match="trust model other than 'none'"):
         make_adversarial(shape=SMALL, claim=no_privacy(), episodes=5, feedback="full", public_losses=True)
 
 

@@ -22,6 +22,7 @@ from tacit.data.trajectories import Trajectories
 from tacit.errors import InvalidInput
 from tacit.noise.layout import exact_vector
 from tacit.noise.subset_selection import SubsetSelection
+from tacit.noise.support_index import places_of
 from tacit.noise.unary_encoding import UnaryEncoding
 from tacit.randomness import SecureNoise, SimulationNoise
 from tacit.release.local import Local
@@ -108,10 +109,10 @@ def test_the_exact_vector_is_the_slow_one_whatever_is_reported(
     actions = np.array(data.draw(st.lists(index | st.integers(0, A - 1), min_size=horizon, max_size=horizon)))
     rewards = np.array(data.draw(st.lists(wild | st.floats(0.0, 1.0), min_size=horizon, max_size=horizon)))
     vector = np.zeros(dimension_of(shape))
-    exact_vector(vector, shape.stages, S, A, complement, states, actions, rewards)
+    exact_vector(places_of(shape), vector, shape.stages, S, A, complement, states, actions, rewards)
     np.testing.assert_allclose(vector, slow_vector(shape, complement, states, actions, rewards), atol=1e-12)
     again = np.zeros(dimension_of(shape))
-    exact_vector.py_func(again, shape.stages, S, A, complement, states, actions, rewards)
+    exact_vector.py_func(places_of(shape), again, shape.stages, S, A, complement, states, actions, rewards)
     assert vector.tobytes() == again.tobytes()
 
 

@@ -13,7 +13,7 @@ from tacit.audit.count_probe import exact_counts
 from tacit.data.counts import count_trajectories, flow_counts
 from tacit.data.trajectories import Trajectories
 from tacit.environments.registry import make
-from tacit.noise.layout import hot_cells, slot_bits
+from tacit.noise.layout import hot_cell, slot_bits
 from tacit.noise.support_index import places_of, slots_of
 from tacit.policies import uniform_policy
 from tacit.protocol import TOTALS, Totals
@@ -140,10 +140,7 @@ def test_every_message_has_the_exact_mean_whatever_a_person_does(mechanism, stag
         for slot in map(int, slots):
             own = privatizer.transition if slot % 2 else privatizer.outcome
             keep, rise = (1.0 - own.flip, own.flip) if mechanism == "rr" else (own.keep, own.rise)
-            [hot], [bits] = (
-                hot_cells("complement", shape, slot, states, actions, ones),
-                slot_bits("complement", shape, slot),
-            )
+            hot, bits = hot_cell(shape, slot, states, actions, ones), slot_bits(shape, slot)
             assert 0 <= hot < bits
             mean = np.full(bits, rise)
             mean[hot] = keep
@@ -163,9 +160,9 @@ def test_a_subset_costs_epsilon_over_all_messages_and_all_people():
     shape, worst = privatizer.shape, 0.0
     for slot in map(int, slots_of(shape)):
         own = privatizer.transition if slot % 2 else privatizer.outcome
-        [d] = slot_bits("complement", shape, slot)
+        d = slot_bits(shape, slot)
         assert own.cells == d
-        categories = {hot_cells("complement", shape, slot, *user)[0] for user in everybody()}
+        categories = {hot_cell(shape, slot, *user) for user in everybody()}
         assert categories <= set(range(d))
         laws = []
         for hot in categories:

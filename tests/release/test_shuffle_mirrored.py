@@ -19,7 +19,7 @@ from tacit.accounting.events.mirrored import mirrored_law
 from tacit.audit.messages import message_scores
 from tacit.data.trajectories import Trajectories
 from tacit.errors import InvalidInput, UnknownName
-from tacit.noise.binomial import Mirrored
+from tacit.noise.mirrored import Mirrored
 from tacit.randomness import SecureNoise, SimulationNoise
 from tacit.release.contract import StageSize
 from tacit.release.shuffle.noise import BitNoise, least_bit_noise

@@ -27,13 +27,16 @@ def test_noise_arms_and_signal_are_those_of_the_parts():
     assert (found.arm, found.learned_from) == (600, 2_800)
     claim = {"trust": "central", "epsilon": 1.0, "delta": 1e-6}
     config = RunConfig(environment="treatment-bandit", learner="bucb", episodes=2_800, seeds=(0,), **claim)
-    assert one.noise_std == pytest.approx(assemble(config).privatizer.noise.std)
-    N = 2_800 / 24
-    assert one.signal == pytest.approx(0.2 / np.sqrt(0.25 / N + one.noise_std**2 / 2 / N**2))
+    parts = assemble(config)
+    assert one.noise_std == pytest.approx(parts.privatizer.noise.std)
+    # All batches, weighed best: information n'Σ⁻¹n about a counter; rewards half way between baseline and best.
+    n = np.array([batch.users for batch in parts.learner.batches], dtype=float)
+    together, N = n.sum() / np.sqrt(n @ np.linalg.inv(parts.learner.covariance) @ n), n.sum() / 24
+    assert one.signal == pytest.approx(0.2 / np.sqrt(0.25 / N + together**2 / 2 / N**2))
     # The power of the trial is the exact lower bound, but for a few hundredths.
-    arms = make_arms(users=(150, 150), trust="central", epsilon=1.0, delta=1e-6)
-    said = _powers(np.array([0.5, -0.3]), 150, "central", 1.0, 1e-6, 0.05, (0.4, 0.4))
-    assert said[0] == pytest.approx(power_of(arms.users, arms.noise, 0.05, (0.4, 0.6)), abs=0.05)
+    arms = make_arms(users=(60, 60), trust="central", epsilon=1.0, delta=1e-6)
+    said = _powers(np.array([0.5, -0.3]), 60, "central", 1.0, 1e-6, 0.05, (0.2, 0.8))
+    assert said[0] == pytest.approx(power_of(arms.users, arms.noise, 0.05, (0.2, 0.6)), abs=0.06)
     assert said[1] < 0.01
 
 
@@ -48,7 +51,15 @@ def test_more_of_anything_helps_and_the_question_can_be_asked_backwards():
     assert more.epsilon < found.epsilon
     assert plan(**{**ASKED, "effect": 0.02}).epsilon is None
     assert "more people" in plan(**{**ASKED, "effect": 0.02}).line
-    pooled = {"people": 1_000, "states": 3, "actions": 2, "horizon": 5, "noise_std": 20.0, "effect": 1.0}
+    pooled = {
+        "people": 1_000,
+        "states": 3,
+        "actions": 2,
+        "horizon": 5,
+        "noise_std": 20.0,
+        "effect": 1.0,
+        "baseline": 2.0,
+    }
     assert signal(**pooled, stationary=True) > 2.0 * signal(**pooled, stationary=False)
 
 

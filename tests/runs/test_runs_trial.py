@@ -159,7 +159,7 @@ def test_people_who_come_again_are_added_up():
     with pytest.raises(InvalidInput, match="need the run"):
         tacit.trial("always 1", environment=COIN, users=50, people="same", **CLAIMS["local"])
     nobody = make_arms(users=(9,), **CLAIMS["none"]).certificate()
-    with pytest.raises(NotSupported, match="nothing to add"):
+    with pytest.raises(NotSupported, match="cannot be composed"):
         composed(fresh.certificate, nobody)
     asked = {**RUN, "learner": "ldp-rts", "episodes": 80, "reports_per_person": 2}
     several = tacit.run(**asked, trust="local", epsilon=1.0, delta=0.0)

@@ -12,13 +12,12 @@ import numpy as np
 import pytest
 from central_tools import SHAPE, SMALL, bodies_of, central_claim, one, people, require_law, simulated
 
-from papers.square_root import SquareRootFactorization
+from papers.square_root import SquareRootFactorization, square_root_coefficients
 from tacit.accounting.composition import epsilon_of
 from tacit.accounting.events.gaussian import gaussian_mu
 from tacit.data.counts import count_trajectories
 from tacit.data.trajectories import Trajectories, Trajectory
 from tacit.errors import InvalidInput, NotSupported, PrivacyBudgetExceeded, PrivacyViolation, UnknownName
-from tacit.noise.continual.factorization import square_root_coefficients
 from tacit.protocol import TOTALS, Totals
 from tacit.randomness import SecureNoise
 from tacit.release.contract import StageSize

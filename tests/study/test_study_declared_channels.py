@@ -177,17 +177,15 @@ def test_a_wire_reads_what_the_privatizer_reads(mechanism, name):
         expected = np.zeros(dimension_of(shape))
         if mechanism in ("subset", "oue"):
             slot, bits = body[0], np.unpackbits(np.frombuffer(body[1:], dtype=np.uint8), bitorder="little")
-            [cells] = slot_cells(channel.encoding, shape, slot)
+            cells = slot_cells(shape, slot)
             own = transition if slot % 2 else outcome
             expected[cells] = own.debias(bits[: len(cells)].astype(np.int64), 1)
         elif mechanism == "rr":
             bits, used = np.unpackbits(np.frombuffer(body, dtype=np.uint8), bitorder="little").astype(np.int64), 0
             for slot in map(int, slots_of(shape)):
-                counts = slot_bits(channel.encoding, shape, slot)
-                for cells, count in zip(slot_cells(channel.encoding, shape, slot), counts, strict=True):
-                    own = transition if slot % 2 else outcome
-                    expected[cells] += own.debias(bits[used : used + len(cells)], 1)
-                    used += count
+                cells, own = slot_cells(shape, slot), transition if slot % 2 else outcome
+                expected[cells] += own.debias(bits[used : used + len(cells)], 1)
+                used += slot_bits(shape, slot)
             assert used == channel.wire.bits
         else:
             expected[:] = np.frombuffer(body, dtype=channel.wire._type)

@@ -50,13 +50,17 @@ MET = {"uob-lbps"}
 """Learners of adversarial losses that are shown what a person met, one person after the other."""
 
 
+PUBLISHED = {"jdp-linucb", "ldp-linucb", "sdp-linucb"}
+"""Published baselines, with printed noise only: simulations (`test_published_baselines_are_refused`)."""
+
+
 ROWS = Features(age=(18, 90), tired=bool)
 
 
 def able():
     """Every learner under every trust model that can serve it."""
     for name, row in LEARNERS.items():
-        if row.losses is not None and name not in MET:
+        if (row.losses is not None and name not in MET) or name in PUBLISHED:
             continue
         for asks, trust in BASES:
             if row.asks is asks and not row.reference and (name not in SINGLE or trust == "local"):
@@ -65,6 +69,13 @@ def able():
 
 def test_all_kinds_of_queries_are_served():
     assert {asks for asks, _ in BASES} == {Totals, BatchQuery, LossQuery, MomentQuery, SoftmaxQuery, ReturnQuery}
+
+
+@pytest.mark.parametrize("learner", sorted(PUBLISHED))
+def test_published_baselines_are_refused(learner):
+    told = {name: SMALL[name] for name in SMALL if name not in ("states", "horizon")}
+    with pytest.raises(NotSupported, match="printed noise"):
+        plan_study(learner=learner, trust="central", features=ROWS, **told)
 
 
 @pytest.mark.parametrize(

@@ -15,6 +15,7 @@ from tacit.audit.conformance import NonConformant, check_privatizer
 from tacit.cli import main
 from tacit.data.trajectories import Trajectory, WeightedUsers
 from tacit.errors import InvalidInput, NotSupported
+from tacit.planning.off_policy import snips_value
 from tacit.randomness import SecureNoise, SimulationNoise
 from tacit.release.contract import StageSize
 from tacit.release.staged import Staged
@@ -26,7 +27,6 @@ from tacit.study.evaluation import EvaluationRequest, collected, device_message,
 from tacit.study.learn_files import save_evaluation
 
 SHAPE = WeightShape(shares=(256, 76))
-TRUSTS = ("central", "shuffle", "local")
 
 
 def simulated(seed=0):
@@ -42,14 +42,16 @@ def staged(trust, people=12):
     return Staged(channels=(plan.release_of(StageSize(target=people, least=people, query=WeightQuery())),), basis=plan)
 
 
-@pytest.mark.parametrize("trust", TRUSTS)
+@pytest.mark.parametrize(
+    "trust", ["shuffle", *(pytest.param(one, marks=pytest.mark.slow) for one in ("central", "local"))]
+)
 def test_the_release_conforms_under_every_trust_model(trust):
     report = check_privatizer(staged(trust), replicates=100)
     assert {"certificate", "measured", "exposed", "silence", "noise source"} <= set(report.passed)
 
 
 def test_no_two_people_are_farther_apart_than_the_lemma_says():
-    """Maximization over two people from many starts comes within 5% of Lemma S11's bound, and never above it."""
+    """Maximization over two people from many starts comes within 5% of Lemma S11 (weighted returns)."""
     statistic = WeightedReturns(shape=WeightShape(shares=(256,)))
 
     def vector(x):
@@ -62,8 +64,8 @@ def test_no_two_people_are_farther_apart_than_the_lemma_says():
     box = [(0, 1), (-1, 1), (0, 1)] * 2
     rng = np.random.default_rng(0)
     corners = [np.array(c, dtype=float) for c in ([1, 1, 1, 1, -1, 0], [1, -1, 1, 0, 0, 0], [1, 1, 0, 0, 1, 1])]
-    starts = [*corners, *(rng.uniform([b[0] for b in box], [b[1] for b in box]) for _ in range(10))]
-    worst = max(-minimize(apart, x, bounds=box, method="Nelder-Mead", options={"maxiter": 300}).fun for x in starts)
+    starts = [*corners, *(rng.uniform([b[0] for b in box], [b[1] for b in box]) for _ in range(4))]
+    worst = max(-minimize(apart, x, bounds=box, method="Nelder-Mead", options={"maxiter": 150}).fun for x in starts)
     bound = (statistic.length / statistic.scale) ** 2
     assert 0.95 * bound < max(worst, *(-apart(x) for x in corners)) <= bound
     single = max(float((vector(np.array([1.0, s, 1.0])) ** 2).sum()) for s in (-1.0, 0.0, 1.0))
@@ -148,7 +150,9 @@ class PersonTwice(WeightedReturns):
         return labels, 2 * amounts
 
 
-@pytest.mark.parametrize(("mutant", "trust"), [(CapForgotten, "central"), (PersonTwice, "shuffle")])
+@pytest.mark.parametrize(
+    ("mutant", "trust"), [(CapForgotten, "central"), pytest.param(PersonTwice, "shuffle", marks=pytest.mark.slow)]
+)
 def test_mutants_of_the_statistic_are_caught(mutant, trust):
     honest = staged(trust)
     bad = replace(honest, channels=(replace(honest.channels[0], statistic=mutant(shape=SHAPE)),))
@@ -184,3 +188,12 @@ def test_a_propensity_of_another_row_is_caught(monkeypatch):
     assert rows_that_move() - {who}
     wrong = evaluate_episodes(request, episodes, simulated())["new"]
     assert not wrong.low <= logs.truth <= wrong.high
+
+
+def test_the_point_lies_in_its_interval_whatever_the_noise():
+    """Few people under strong noise: squares below zero must not leave the point out (5 of these 300 did, once)."""
+    rng = np.random.default_rng(0)
+    for _ in range(300):
+        sums = rng.normal([5.0, 20.0, 5.0, 0.0, -8.0, 0.0], 6.0)
+        found = snips_value(sums, np.full(6, 4.0), 60, 4.0, 1.96, 0.0)
+        assert 0.0 <= found.low <= found.value <= found.high <= 1.0

@@ -34,6 +34,7 @@ from tacit.errors import InvalidInput, NotSupported, PrivacyViolation
 from tacit.noise.gaussian import Gaussian
 from tacit.noise.laplace import Laplace
 from tacit.noise.layout import exact_vector, slot_cells
+from tacit.noise.support_index import places_of
 from tacit.protocol import TOTALS
 from tacit.randomness import SimulationNoise
 from tacit.release.codecs import IntegersCodec, SlotCodec
@@ -83,11 +84,11 @@ def message_of(channel, sent):
     one_slot, used = isinstance(channel.wire, SlotCodec), 0
     for slot in [int(sent[0])] if one_slot else range(2 * shape.horizon - 1):
         own = channel.transition if slot % 2 else channel.outcome
-        for cells in slot_cells(channel.encoding, shape, slot):
-            bits = sent[1:] if one_slot else sent[used : used + len(cells)]
-            for cell, bit in zip(cells, bits, strict=True):
-                message[cell] += float(own.debias(bit))
-            used += len(cells)
+        cells = slot_cells(shape, slot)
+        bits = sent[1:] if one_slot else sent[used : used + len(cells)]
+        for cell, bit in zip(cells, bits, strict=True):
+            message[cell] += float(own.debias(bit))
+        used += len(cells)
     return message
 
 
@@ -147,7 +148,7 @@ def test_g2_randomized_response_flips_every_bit_alike_and_independently(source):
 def test_g2_integers_have_discrete_noise(mechanism, source):
     channel, noise, draws = channel_of(mechanism, TINY, epsilon=4.0), noises(3)[source], 900
     exact = np.zeros(channel.dimension)
-    exact_vector(exact, 2, 2, 1, True, ONE.states, ONE.actions, ONE.rewards)
+    exact_vector(places_of(channel.shape), exact, 2, 2, 1, True, ONE.states, ONE.actions, ONE.rewards)
     drawn = np.array([sent_integers(channel, channel.encode(ONE, noise)) for _ in range(draws)]) - exact.astype(int)
     size = channel.outcome.parameters.scale
     z = np.arange(-int(60 * size), int(60 * size) + 1)

@@ -136,7 +136,7 @@ def test_what_no_device_sends_is_refused():
         channel.answer(TOTALS, 0, None, SecureNoise())
     with pytest.raises(InvalidInput, match="below 2"):
         channel.answer(HALF, 2, None, SecureNoise())
-    with pytest.raises(NotSupported, match="let a Device report"):
+    with pytest.raises(NotSupported, match="use a Device"):
         channel.encode(earning(1.0), SecureNoise())
 
 

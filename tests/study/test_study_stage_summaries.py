@@ -12,6 +12,7 @@ from study_fakes import REHEARSAL
 
 from tacit.data.counts import count_trajectories
 from tacit.data.trajectories import Trajectories
+from tacit.noise.support_index import places_of
 from tacit.randomness import SimulationNoise
 from tacit.released.counts import CountShape, CountStatistics, empty_counts
 from tacit.statistics.count_vectors import add_vector
@@ -87,7 +88,7 @@ def test_the_interval_of_a_local_stage_is_that_of_its_messages(tmp_path):
     for start in range(0, len(payload), channel.body_size):
         counts = empty_counts(channel.shape)
         message = channel.wire.total([payload[start : start + channel.body_size]])
-        add_vector(counts, message, channel.encoding == "complement", 2)
+        add_vector(counts, message, places_of(channel.shape), channel.encoding == "complement")
         values.append(4.0 + 2.0 * counts.rewards.sum())
     half = stats.t.ppf(0.975, len(values) - 1) * np.std(values, ddof=1) / math.sqrt(len(values))
     assert found.returned.mean == pytest.approx(np.mean(values))

@@ -22,26 +22,6 @@ from tacit.accounting.search import least_integer, least_real, recall, remember
 from tacit.errors import InvalidInput, require, require_count, require_real
 
 
-def hoeffding_bits(epsilon: float, delta: float) -> int:
-    """N_H: the fewest fair bits for which Hoeffding's inequality proves one counter (epsilon, delta)-private.
-
-    The closed formula for one counter (Lemma M3 (enough bits)), to be used with basic composition; `least_bits` is
-    exact and about fifty times smaller for the counters of a whole trajectory.
-
-    >>> hoeffding_bits(1 / 4, 2.5e-7)
-    2070
-    """
-    require_real("epsilon", epsilon, low=0.0, open_low=True)
-    require_real("delta", delta, low=0.0, high=1.0, open_low=True)
-
-    def excess(bits: int) -> float:
-        # P[|k − N/2| > t] ≤ 2 exp(−2t²/N) = δ, and otherwise |ℓ| ≤ ln((N/2 + t + 1)/(N/2 − t)).
-        t = math.sqrt(bits * math.log(2.0 / delta) / 2.0)
-        return math.log((bits / 2 + t + 1) / (bits / 2 - t)) - epsilon if bits / 2 > t else math.inf
-
-    return least_integer(excess, 8.0 * math.log(2.0 / delta) / epsilon**2)
-
-
 def gaussian_bits(epsilon: float, delta: float, up: int, down: int) -> float:
     """About how many fair bits are needed: Binomial(N, 1/2) is nearly a Gaussian of variance N/4, so 4 · differing/μ².
 

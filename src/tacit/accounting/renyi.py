@@ -24,8 +24,6 @@ from fractions import Fraction
 from typing import Any, Final
 
 from tacit.accounting.composition import merged
-from tacit.accounting.events.gaussian import GaussianEvent
-from tacit.accounting.events.laplace import LaplaceEvent
 from tacit.accounting.events.protocol import Event, Events, rounded_up
 from tacit.accounting.privacy_loss import total
 from tacit.accounting.wording import shown_up
@@ -173,14 +171,14 @@ def largest_epsilon(rho: float, certified: Callable[[float], float]) -> float:
 
 
 def _rho(event: Event) -> Fraction | float:
-    square, pure = _gaussian(event), event.pure()
+    square, pure = event.concentrated(), event.pure()
     if square is not None:
         return square / 2
     return math.inf if math.isinf(pure) else Fraction(pure) ** 2 / 2
 
 
 def _renyi(event: Event, order: float) -> float:
-    square, pure = _gaussian(event), event.pure()
+    square, pure = event.concentrated(), event.pure()
     if square is not None:
         return order * rounded_up(square / 2)
     if math.isinf(pure):
@@ -189,19 +187,11 @@ def _renyi(event: Event, order: float) -> float:
     bit = min(epsilon, order * epsilon**2 / 2.0)
     if epsilon == 0.0 or order * epsilon > 600.0:
         return bit
-    if isinstance(event, LaplaceEvent) and not event.discrete:
-        # D_α = ln(α e^((α−1)ε)/(2α − 1) + (α − 1) e^(−αε)/(2α − 1)) / (α − 1)
-        grown, shrunk = order * math.exp((order - 1.0) * epsilon), (order - 1.0) * math.exp(-order * epsilon)
-        return min(bit, math.log((grown + shrunk) / (2.0 * order - 1.0)) / (order - 1.0))
+    if math.isfinite(own := event.renyi(order)):
+        return min(bit, own)
     # D_α = ln((e^(αε) + e^((1−α)ε)) / (1 + e^ε)) / (α − 1), of one randomized bit
     grown = math.exp(order * epsilon) + math.exp((1.0 - order) * epsilon)
     return min(bit, math.log(grown / (1.0 + math.exp(epsilon))) / (order - 1.0))
-
-
-def _gaussian(event: Event) -> Fraction | None:
-    if isinstance(event, GaussianEvent):  # on the integers, too: Lemma P18 (Rényi forms)
-        return (Fraction(event.shift) / Fraction(event.sigma)) ** 2
-    return event.mu_squared()
 
 
 def _plain(value: float) -> float | str:

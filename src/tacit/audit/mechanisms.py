@@ -35,7 +35,7 @@ from tacit.audit.attack import Finding, Target, attack
 from tacit.audit.bounds import exact_epsilon
 from tacit.audit.exposure import noise_map, own_covariance
 from tacit.errors import NotSupported, UnknownName, require, require_count
-from tacit.noise.binomial import Binomial, Mirrored
+from tacit.noise.binomial import Binomial
 from tacit.noise.bounded import Bounded
 from tacit.noise.continual.accumulated import AccumulatedNoise
 from tacit.noise.continual.counter import sample_path
@@ -44,6 +44,7 @@ from tacit.noise.continual.kary_tree import KaryTree
 from tacit.noise.continual.tree import LaplaceTree
 from tacit.noise.gaussian import Gaussian
 from tacit.noise.laplace import Laplace
+from tacit.noise.mirrored import Mirrored
 from tacit.noise.one_slot import bit_ratio
 from tacit.noise.randomized_response import RandomizedResponse
 from tacit.noise.subset_selection import SubsetSelection

@@ -19,7 +19,7 @@ G2  Half the noise is found in every row (a test plants it).
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -47,7 +47,6 @@ from tacit.data.trajectories import Trajectories, Walked
 from tacit.errors import NotSupported, require_count
 from tacit.protocol import TOTALS
 from tacit.randomness import SimulationNoise
-from tacit.release.arms import composed
 from tacit.release.central import Central
 from tacit.release.local import Local
 from tacit.release.losses import AdversarialPrivatizer
@@ -139,25 +138,12 @@ def audit_privatizer(
     """
     view = view_of(privatizer)
     shown = privatizer.name if name is None else name
-    target = _target(shown, privatizer.calibration, view.seen, privatizer.claim, privatizer.events())
+    target = target_of_release(shown, privatizer.calibration, view.seen, privatizer.claim, privatizer.events())
     return attack(target, *view.scores(trials, seed), false_alarm=false_alarm)
 
 
-def audit_together(
-    privatizers: Sequence[Any], *, trials: int = 100_000, false_alarm: float = 0.01, seed: int = 0, name: str
-) -> Finding:
-    """Attack a person who is in two releases, a run and its trial: against the certificate of both together."""
-    before, after = privatizers
-    whole = composed(before.certificate(), after.certificate())
-    views = [view_of(one) for one in privatizers]
-    seen = " and ".join(view.seen for view in views)
-    scores = [view.scores(trials, seed + i) for i, view in enumerate(views)]
-    target = _target(name, whole.calibration, seen, whole.claim, whole.events or ())
-    first, second = (np.asarray(np.sum(one, axis=0)) for one in zip(*scores, strict=True))
-    return attack(target, first, second, false_alarm=false_alarm)
-
-
-def _target(name: str, calibration: str, seen: str, claim: PrivacyClaim, events: Events) -> Target:
+def target_of_release(name: str, calibration: str, seen: str, claim: PrivacyClaim, events: Events) -> Target:
+    """What is said about a privatizer."""
     return Target(
         kind="privatizer",
         name=name,

@@ -16,7 +16,6 @@ from typing import Any, Final, NamedTuple, TypeAlias
 
 import numpy as np
 
-from tacit.arrays import Ints
 from tacit.errors import NotSupported
 from tacit.learners.contract import CountRequest, KernelLearner, PlanningLearner
 from tacit.protocol import TOTALS, Constants, Learner, Plan, PrivateStatistics, Totals
@@ -73,19 +72,6 @@ class RarelyReplanned(PlanningLearner[RareBelief, Totals]):
     def update(self, belief: RareBelief, released: PrivateStatistics[CountStatistics]) -> RareBelief:
         """The learner's own update."""
         return RareBelief(self.inner.update(belief.belief, released), int(released.statistics.users[0]))
-
-
-def rare_schedule(episodes: int) -> Ints:
-    """How many users follow each policy in turn, in a run of so many.
-
-    >>> rare_schedule(403).tolist()[-3:], len(rare_schedule(10**8))
-    ([1, 2, 1], 2946)
-    """
-    sizes, done = [], 0
-    while done < episodes:
-        sizes.append(min(max(1, done // LAG), episodes - done))
-        done += sizes[-1]
-    return np.array(sizes, dtype=np.int64)
 
 
 def replanned_rarely(

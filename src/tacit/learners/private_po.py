@@ -1,14 +1,16 @@
 """Private UCB-PO: optimistic policy optimisation on private counts (Chowdhury and Zhou, AAAI 2022).
 
     n = (Ñ(s,a) + E₁) ∨ 1,    r̃ = R̃ / n,    P̃ = Ñ(s,a,s') / n
-    b = L_c / √n + 3 E₁ / n + H ( L_p / √n + (S E₂ + 2 E₁) / n ),   L_c = √(2 ln(4SAT/δ)),  L_p = √(4 S ln(6SAT/δ))
+    b = (1 + m) √(ℓ/2) / √n + 3 E₁ / n + m (S E₂ + 2 E₁) / n,    m = H - h,   ℓ = (ln(2 H S A K / δ) + S ln 2) ∨ 2
     Q̃_h = min{ H - h + 1, max{ 0, r̃ + P̃ Ṽ_{h+1} + b } },    Ṽ_h(s) = Σ_a π_h(a|s) Q̃_h(s,a)         (evaluation)
     π_h(a|s) ← π_h(a|s) exp(η Q̃_h(s,a)) / Σ_a' ...,          η = √(2 ln A / (H² K))                   (improvement)
 
-Regret Õ(√(S² A H³ T) + S² A H³ / ε) under joint differential privacy. The form is the paper's; its numeric constants
-are neither proved here nor checked against the paper (docs/papers/central.md). Deviations: rewards where the paper has
-costs; radii of the noise as it is now. `constants="practical"` takes rows and widths of the shared rule
-(`planning.widths`), the same η, and weighs counts of users who send a part of what they saw, as LDP-OBI does.
+Constants of b: ours. With probability 1 - δ all Q̃ are at least r + P Ṽ, so at least Q^π, at every release: Lemma W5
+(private UCB-PO is optimistic). The form is the paper's; its printed constants are not reproduced here. The regret
+Õ(√(S² A H³ T) + S² A H³ / ε) under joint differential privacy is the paper's statement about its own constants.
+Deviations: rewards where the paper has costs; radii of the noise as it is now. `constants="practical"` takes rows and
+widths of the shared rule (`planning.widths`), the same η, and weighs counts of users who send a part of what they saw,
+as LDP-OBI does.
 
 A user visits every step once, so drawing an action for every (h, s) beforehand gives the trajectory the same law as
 drawing along the way: one user at a time follows a deterministic policy drawn from π, batches follow π itself.
@@ -55,8 +57,8 @@ class Parameters(NamedTuple):
     rule: int
     z: float
     eta: float
-    width_c: float
-    width_p: float
+    width: float
+    """√(ℓ/2)"""
     log_precision: float
     precision: CountPrecision
     sampling: Sampling
@@ -112,12 +114,13 @@ def model(parameters: Parameters, belief: PrivateUCBPOBelief, released: CountSta
                 n = max(released.visits[h, s, a] + E1, 1.0)
                 belief.n[h, s, a] = n
                 belief.r_tilde[h, s, a] = released.rewards[h, s, a] / n
-                bonus = parameters.width_c / math.sqrt(n) + 3.0 * E1 / n
+                # b = (1 + m) √(ℓ/2) / √n + 3 E₁ / n + m (S E₂ + 2 E₁) / n
+                left = H - 1 - h
+                noise = 3.0 * E1 + left * (in_row + 2.0 * E1)
+                belief.bonus[h, s, a] = (1.0 + left) * parameters.width / math.sqrt(n) + noise / n
                 if h < H - 1:
-                    bonus += H * (parameters.width_p / math.sqrt(n) + (in_row + 2.0 * E1) / n)
                     for t in range(S):
                         belief.P_tilde[h, s, a, t] = released.transitions[h, s, a, t] / n
-                belief.bonus[h, s, a] = bonus
 
 
 @lean_kernel
@@ -208,7 +211,10 @@ class PrivateUCBPO(KernelLearner[PrivateUCBPOBelief, Totals, CountStatistics]):
         z = practical_z(constants, z)
         delta = require_real("failure_prob", failure_prob, low=0.0, high=1.0, open_low=True)
         H, S, A = shape.horizon, shape.num_states, shape.num_actions
-        steps, public = require_count("episodes", episodes) * H, public_rows(shape)
+        public = public_rows(shape)
+        # ℓ = (ln(2HSAK/δ) + S ln 2) ∨ 2; over a declared support the most successors of a row in the place of S
+        log_term = math.log(2.0 * H * S * A * require_count("episodes", episodes) / delta)
+        log_term = max(log_term + public.widest * math.log(2.0), 2.0)
         rounds = math.ceil(episodes / users_per_batch)
         super().__init__(
             name="private-ucb-po",
@@ -220,9 +226,8 @@ class PrivateUCBPO(KernelLearner[PrivateUCBPOBelief, Totals, CountStatistics]):
                 z=z,
                 # η = √(2 ln A / (H² K)), K the number of improvements
                 eta=math.sqrt(2.0 * math.log(A) / (H * H * rounds)),
-                width_c=math.sqrt(2.0 * math.log(4.0 * H * S * A * steps / delta)),
-                width_p=math.sqrt(4.0 * public.widest * math.log(6.0 * H * S * A * steps / delta)),
-                log_precision=precision_log_term(shape, episodes, delta / 3.0),
+                width=math.sqrt(log_term / 2.0),
+                log_precision=precision_log_term(shape, episodes, delta / 2.0),
                 precision=precision or exact_counts(),
                 sampling=sampling or everything_sent(),
                 public=public,

@@ -34,6 +34,7 @@ from tacit.learners.private_po import RarelyImproved, make_private_ucb_po
 from tacit.learners.private_ucb_vi import PrivateUCBVI
 from tacit.learners.psrl import make_psrl
 from tacit.learners.pucb import PUCB
+from tacit.learners.rlsvi import EXPLORE, make_rlsvi
 from tacit.learners.sdp_pe import make_sdp_pe
 from tacit.learners.sdp_pe_plus import make_sdp_pe_plus
 from tacit.learners.uc_o_reps import uc_o_reps
@@ -176,7 +177,6 @@ LEARNERS: Final[Mapping[str, LearnerRow]] = named("tacit.learners", {
         asks=Totals,
         build=replanned_rarely(make_private_ucb_po, RarelyImproved),
         options=REPLAN,
-        unverified=UNPROVED,
     ),
     "pucb": LearnerRow(
         summary="UBEV with private counters (Vietri et al. 2020)",
@@ -237,6 +237,12 @@ LEARNERS: Final[Mapping[str, LearnerRow]] = named("tacit.learners", {
         conservative=True,
         valid=True,
         warm=True,
+    ),
+    "rlsvi": LearnerRow(
+        summary="randomized values in the batches of bucb, privacy noise counts as exploration (Osband et al. 2016)",
+        asks=BatchQuery,
+        build=make_rlsvi,
+        options={"share_across_steps": ("false", "true"), "explore": EXPLORE},
     ),
     "lin-ts": LearnerRow(
         summary="linear Thompson sampling over rows of features, with the release's noise as uncertainty",

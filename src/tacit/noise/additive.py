@@ -20,7 +20,7 @@ from tacit.accounting.events import Events
 from tacit.accounting.families import Family
 from tacit.arrays import Floats, Ints
 from tacit.kernels import lean_kernel
-from tacit.noise.layout import flattened, message_parts, rounded_rewards, slot_counts, user_vector
+from tacit.noise.layout import exact_vector, flattened, rounded_rewards, rounded_vector, slot_counts
 from tacit.noise.protocol import Counts, EncoderParameters, Encoding, Shape
 from tacit.noise.support_index import places_of, taken
 from tacit.randomness import SecureNoise, SimulationNoise
@@ -46,12 +46,13 @@ def additive_encoder(unit: Callable[[np.random.Generator], float]) -> Callable[.
         rewards: Floats,
         generator: np.random.Generator,
     ) -> None:
-        first, size = message_parts(parameters, message, actions.shape[0])
+        first, size = parameters.places.num_moves, message.shape[0]
         for c in range(first):
             message[c] = parameters.transition.scale * unit(generator)
         for c in range(first, size):
             message[c] = parameters.outcome.scale * unit(generator)
-        user_vector(parameters, message, states, actions, rewards, False, generator)
+        sizes = parameters.stages, parameters.S, parameters.A
+        exact_vector(parameters.places, message, *sizes, parameters.complement, states, actions, rewards)
 
     return encode
 
@@ -69,10 +70,10 @@ def lattice_encoder(draw: Callable[[float, np.random.Generator], float]) -> Call
         rewards: Floats,
         generator: np.random.Generator,
     ) -> None:
-        first, size = message_parts(parameters, message, actions.shape[0])
-        for c in range(size):
+        first = parameters.places.num_moves
+        for c in range(message.shape[0]):
             message[c] = draw(parameters.transition.scale if c < first else parameters.outcome.scale, generator)
-        user_vector(parameters, message, states, actions, rewards, True, generator)
+        rounded_vector(parameters, message, states, actions, rewards, generator)
 
     return encode
 
@@ -181,13 +182,12 @@ class Additive(WholeMessage):
         """Exact sums plus the sum of everybody's noise."""
         rewards = rounded_rewards(counts, noise.generator) if self.whole else counts.rewards
         blocks = flattened(shape, slot_counts(encoding, counts, rewards))
-        first = len(blocks) - 2 * shape.stages * shape.num_states * shape.num_actions
         if encoding == "squares":
             # All visits of a cell earn the same reward, whose squares add up to R²/N, or 0 and 1.
             squares = rewards if counts.binary or self.whole else rewards**2 / np.maximum(counts.visits, 1)
             blocks = np.concatenate([blocks, (squares if shape.staged else squares.sum(axis=0)).ravel()])
         blocks = taken(shape, encoding, blocks)
-        first = len(places_of(shape).moves) if shape.support is not None else first
+        first = places_of(shape).num_moves
         blocks[:first] += transition.summed(first, counts.users, noise)
         blocks[first:] += self.summed(len(blocks) - first, counts.users, noise)
         return blocks

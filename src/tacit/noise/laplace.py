@@ -35,12 +35,12 @@ from tacit.accounting.events import Events, LaplaceEvent
 from tacit.accounting.events.laplace import discrete_laplace_variance
 from tacit.accounting.families import Family
 from tacit.arrays import Floats, Ints
-from tacit.errors import NotSupported, require_count, require_real
+from tacit.errors import InvalidInput, NotSupported, require_count, require_real
 from tacit.gammas import MIN_COMPILED_DRAWS, gamma_difference
 from tacit.kernels import kernel, lean_kernel
 from tacit.noise.additive import Additive, Amount, lattice_encoder
 from tacit.noise.exact import discrete_laplace
-from tacit.noise.layout import message_parts, user_vector
+from tacit.noise.layout import exact_vector
 from tacit.noise.protocol import EncoderParameters, Shape, require_failure_prob, require_simulation, require_whole
 from tacit.randomness import SecureNoise, SimulationNoise
 
@@ -156,7 +156,7 @@ def laplace_encoder(
     generator: np.random.Generator,
 ) -> None:
     """Independent Laplace noise in every counter, as exponential variates with random signs: no logarithms."""
-    first, size = message_parts(parameters, message, actions.shape[0])
+    first, size = parameters.places.num_moves, message.shape[0]
     for start in range(0, size, SIGNS):
         coins = int(generator.random() * COINS)
         for c in range(start, min(size, start + SIGNS)):
@@ -164,7 +164,8 @@ def laplace_encoder(
             # Lap(b) = ± b Exp(1)
             message[c] = (1.0 - 2.0 * (coins & 1)) * scale * generator.standard_exponential()
             coins >>= 1
-    user_vector(parameters, message, states, actions, rewards, False, generator)
+    sizes = parameters.stages, parameters.S, parameters.A
+    exact_vector(parameters.places, message, *sizes, parameters.complement, states, actions, rewards)
 
 
 @kernel
@@ -271,6 +272,15 @@ class Laplace(Additive):
         del delta
         scale = paper_laplace_scale(shape.horizon, epsilon, families=4 if squares else 3)
         chosen = cls(scale=scale, discrete=False)
+        return chosen, chosen
+
+    @classmethod
+    def printed(cls, shape: Shape, epsilon: float, delta: float, scale: str) -> tuple[Self, Self]:
+        """6H/ε of [garcelon2021local], or 3H/ε of [bai2024adversarial] Sec. 5.2, whose claim is false."""
+        if scale not in ("6H", "3H"):
+            raise InvalidInput(f"scale of laplace must be '6H' or '3H', got {scale!r}")
+        outcome, _ = cls.paper(shape, epsilon, delta, squares=False)
+        chosen = outcome if scale == "6H" else cls(scale=outcome.scale / 2.0, discrete=False)
         return chosen, chosen
 
     @classmethod

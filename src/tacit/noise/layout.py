@@ -27,78 +27,9 @@ from typing import NamedTuple
 import numpy as np
 
 from tacit.arrays import Floats, Ints
-from tacit.kernels import kernel, lean_kernel
+from tacit.kernels import inlined, kernel, lean_kernel
 from tacit.noise.protocol import Counts, EncoderParameters, Encoding, Shape
-from tacit.noise.support_index import SupportIndex, places_of, position_of, slot_places, true_category
-
-
-@lean_kernel
-def message_parts(parameters: EncoderParameters, message: Floats, horizon: int) -> tuple[int, int]:
-    """How many counters of transitions a message has, and how many in all; scratch space may come behind them."""
-    places = parameters.places
-    if places.declared:
-        return places.moves.shape[0], message.shape[0] - max(places.moved, places.outcomes)
-    return transition_cells(horizon, parameters.stages, parameters.S, parameters.A), message.shape[0]
-
-
-@lean_kernel
-def user_vector(
-    parameters: EncoderParameters,
-    vector: Floats,
-    states: Ints,
-    actions: Ints,
-    rewards: Floats,
-    rounded: bool,
-    generator: np.random.Generator,
-) -> None:
-    """Add one user's statistics to the vector, with rewards as they are or rounded to 0 or 1 at random."""
-    stages, S, A, complement = parameters.stages, parameters.S, parameters.A, parameters.complement
-    places = parameters.places
-    if places.declared:
-        placed_vector(places, vector, stages, S, A, complement, states, actions, rewards, rounded, generator)
-    elif rounded:
-        rounded_vector(vector, stages, S, A, complement, states, actions, rewards, generator)
-    else:
-        exact_vector(vector, stages, S, A, complement, states, actions, rewards)
-
-
-@lean_kernel
-def placed_vector(
-    places: SupportIndex,
-    vector: Floats,
-    stages: int,
-    S: int,
-    A: int,
-    complement: bool,
-    states: Ints,
-    actions: Ints,
-    rewards: Floats,
-    rounded: bool,
-    generator: np.random.Generator,
-) -> None:
-    """The same over a declared support: a step that it excludes sets no counter (Lemma S9 (declared support))."""
-    horizon = actions.shape[0]
-    first = places.moves.shape[0]
-    other = first + places.ones.shape[0]
-    for h in range(horizon):
-        s, a = clipped_index(states[h], S), clipped_index(actions[h], A)
-        r = clipped_reward(rewards[h])
-        if rounded:
-            r = 1.0 if generator.random() < rewards[h] else 0.0  # certain from 1 on, never for NaN: a clip of its own
-        row = outcome_cell(min(h, stages - 1), s, a, S, A)
-        zero, one = position_of(places.zeros, row), position_of(places.ones, row)
-        if one < 0:
-            r = 0.0  # a reward where none can be counts as a visit without one
-        else:
-            vector[first + one] += r
-            if not complement:  # squares of rewards are released
-                vector[other + places.zeros.shape[0] + one] += r * r
-        if zero >= 0:
-            vector[other + zero] += 1.0 - r if complement else 1.0
-        if h < horizon - 1:
-            move = position_of(places.moves, row * S + clipped_index(states[h + 1], S))
-            if move >= 0:
-                vector[move] += 1.0
+from tacit.noise.support_index import SupportIndex, move_in, places_in, places_of, slot_places, true_category
 
 
 @kernel
@@ -122,48 +53,37 @@ def clipped_reward(reward: float) -> float:
 
 
 @kernel
-def transition_cells(horizon: int, stages: int, S: int, A: int) -> int:
-    """How many counters the transitions take: the last step has no successor."""
-    if horizon == 1:
-        return 0
-    return (stages - 1 if stages > 1 else 1) * S * A * S
-
-
-@kernel
-def transition_cell(stage: int, s: int, a: int, t: int, S: int, A: int) -> int:
-    """The place of N(s,a,s')."""
-    return ((stage * S + s) * A + a) * S + t
-
-
-@kernel
 def outcome_cell(stage: int, s: int, a: int, S: int, A: int) -> int:
     """The place of R(s,a) behind the transitions; N(s,a) or N - R stands one block of cells further."""
     return (stage * S + s) * A + a
 
 
+@inlined
+@lean_kernel
+def _add_step(
+    places: SupportIndex, vector: Floats, row: int, following: int, S: int, r: float, complement: bool, moves_on: bool
+) -> None:
+    """Add one step; one that a declared support excludes sets no counter (Lemma S9 (declared support))."""
+    first, other = places.num_moves, places.num_moves + places.num_ones
+    zero, one = places_in(places, row)
+    if one < 0:
+        r = 0.0  # a reward where none can be counts as a visit without one
+    else:
+        vector[first + one] += r
+        if vector.shape[0] > other + places.num_zeros:  # squares of rewards are released
+            vector[other + places.num_zeros + one] += r * r
+    if zero >= 0:
+        # Complement encoding: a visit with reward r puts r into R and 1 - r into N - R.
+        vector[other + zero] += 1.0 - r if complement else 1.0
+    if moves_on:
+        move = move_in(places, row * S + following)
+        if move >= 0:
+            vector[move] += 1.0
+
+
 @lean_kernel
 def exact_vector(
-    vector: Floats, stages: int, S: int, A: int, complement: bool, states: Ints, actions: Ints, rewards: Floats
-) -> None:
-    """Add one user's exact statistics to the vector."""
-    horizon = actions.shape[0]
-    base = transition_cells(horizon, stages, S, A)
-    block = stages * S * A
-    for h in range(horizon):
-        stage = min(h, stages - 1)
-        s, a, r = clipped_index(states[h], S), clipped_index(actions[h], A), clipped_reward(rewards[h])
-        cell = base + outcome_cell(stage, s, a, S, A)
-        vector[cell] += r
-        # Complement encoding: a visit with reward r puts r into R and 1 - r into N - R.
-        vector[cell + block] += 1.0 - r if complement else 1.0
-        if vector.shape[0] > base + 2 * block:
-            vector[cell + 2 * block] += r * r
-        if h < horizon - 1:
-            vector[transition_cell(stage, s, a, clipped_index(states[h + 1], S), S, A)] += 1.0
-
-
-@lean_kernel
-def rounded_vector(
+    places: SupportIndex,
     vector: Floats,
     stages: int,
     S: int,
@@ -172,60 +92,50 @@ def rounded_vector(
     states: Ints,
     actions: Ints,
     rewards: Floats,
+) -> None:
+    """Add one user's exact statistics to the vector."""
+    horizon = actions.shape[0]
+    for h in range(horizon):
+        row = outcome_cell(min(h, stages - 1), clipped_index(states[h], S), clipped_index(actions[h], A), S, A)
+        following = clipped_index(states[h + 1], S) if h < horizon - 1 else 0
+        _add_step(places, vector, row, following, S, clipped_reward(rewards[h]), complement, h < horizon - 1)
+
+
+@lean_kernel
+def rounded_vector(
+    parameters: EncoderParameters,
+    vector: Floats,
+    states: Ints,
+    actions: Ints,
+    rewards: Floats,
     generator: np.random.Generator,
 ) -> None:
     """Add one user's statistics to the vector, with rewards rounded to 0 or 1 at random."""
-    horizon = actions.shape[0]
-    base = transition_cells(horizon, stages, S, A)
-    block = stages * S * A
+    stages, S, A, horizon = parameters.stages, parameters.S, parameters.A, actions.shape[0]
     for h in range(horizon):
-        stage = min(h, stages - 1)
-        s, a = clipped_index(states[h], S), clipped_index(actions[h], A)
+        row = outcome_cell(min(h, stages - 1), clipped_index(states[h], S), clipped_index(actions[h], A), S, A)
         r = 1.0 if generator.random() < rewards[h] else 0.0  # certain from 1 on, never for NaN: a clip of its own
-        cell = base + outcome_cell(stage, s, a, S, A)
-        vector[cell] += r
-        vector[cell + block] += 1.0 - r if complement else 1.0
-        if vector.shape[0] > base + 2 * block:
-            vector[cell + 2 * block] += r
-        if h < horizon - 1:
-            vector[transition_cell(stage, s, a, clipped_index(states[h + 1], S), S, A)] += 1.0
+        following = clipped_index(states[h + 1], S) if h < horizon - 1 else 0
+        _add_step(parameters.places, vector, row, following, S, r, parameters.complement, h < horizon - 1)
 
 
-def slot_cells(encoding: Encoding, shape: Shape, slot: int) -> list[Ints]:
-    """Where the cells of each one-hot vector of a slot stand in a message."""
-    if shape.support is not None:
-        return [slot_places(places_of(shape), slot, shape.stages)]
-    S, A, stage = shape.num_states, shape.num_actions, min(slot // 2, shape.stages - 1)
-    if slot % 2 == 1:
-        return [transition_cell(stage, 0, 0, 0, S, A) + np.arange(S * A * S)]
-    first = transition_cells(shape.horizon, shape.stages, S, A) + outcome_cell(stage, 0, 0, S, A)
-    earned = first + np.arange(S * A)
-    other = earned + shape.stages * S * A
-    return [np.concatenate([earned, other])] if encoding == "complement" else [earned, other]
+def slot_cells(shape: Shape, slot: int) -> Ints:
+    """Where the cells of the one-hot vector of a slot stand in a message, in the complement encoding."""
+    return slot_places(places_of(shape), slot, shape.stages)
 
 
-def hot_cells(encoding: Encoding, shape: Shape, slot: int, states: Ints, actions: Ints, ones: Ints) -> list[int]:
-    """Which cell of each one-hot vector of a slot is the true one; -1 for none. `ones` are rewards of 0 or 1."""
+def hot_cell(shape: Shape, slot: int, states: Ints, actions: Ints, ones: Ints) -> int:
+    """Which cell of the one-hot vector of a slot is the true one. `ones` are rewards of 0 or 1."""
     S, A, h = shape.num_states, shape.num_actions, slot // 2
-    s, a = clipped_index(int(states[h]), S), clipped_index(int(actions[h]), A)
-    cell = s * A + a
-    if shape.support is not None:
-        row, stage = min(h, shape.stages - 1) * S * A + cell, min(h, shape.stages - 1)
-        following = row * S + clipped_index(int(states[h + 1]), S) if slot % 2 else -1
-        return [true_category(places_of(shape), slot, stage, row, following, bool(ones[h]))]
-    if slot % 2 == 1:
-        return [cell * S + clipped_index(int(states[h + 1]), S)]
-    if encoding == "complement":
-        return [cell if ones[h] else S * A + cell]
-    return [cell if ones[h] else -1, cell]
+    stage = min(h, shape.stages - 1)
+    row = outcome_cell(stage, clipped_index(int(states[h]), S), clipped_index(int(actions[h]), A), S, A)
+    following = row * S + clipped_index(int(states[h + 1]), S) if slot % 2 else -1
+    return int(true_category(places_of(shape), slot, stage, row, following, bool(ones[h])))
 
 
-def slot_bits(encoding: Encoding, shape: Shape, slot: int) -> list[int]:
-    """How many bits each one-hot vector of a slot has: those of `slot_cells`, and categories that nobody reads."""
-    places = places_of(shape)
-    if places.declared:
-        return [places.moved if slot % 2 else places.outcomes]
-    return [len(cells) for cells in slot_cells(encoding, shape, slot)]
+def slot_bits(shape: Shape, slot: int) -> int:
+    """How many bits the one-hot vector of a slot has: those of `slot_cells`, and categories that nobody reads."""
+    return places_of(shape).moved if slot % 2 else places_of(shape).outcomes
 
 
 def slot_counts(encoding: Encoding, counts: Counts, rewards: Floats) -> list[Floats]:
@@ -272,57 +182,32 @@ class Bits(NamedTuple):
     """The factor of the de-biasing."""
 
 
+@inlined
 @lean_kernel
 def send_bits(
-    bits: Bits, message: Floats, first: int, half: int, jump: int, cells: int, hot: int, generator: np.random.Generator
+    bits: Bits,
+    message: Floats,
+    first: int,
+    half: int,
+    jump: int,
+    cells: int,
+    kept: int,
+    hot: int,
+    generator: np.random.Generator,
 ) -> None:
-    """Send a one-hot vector; cell i stands at message[first + i], or from `half` on `jump` further."""
+    """Send a one-hot vector; cell i < kept stands at message[first + i], or from `half` on `jump` further."""
     # n̂ = (bit - q) / (p - q), times the number of slots where only one is sent
-    for i in range(cells):
-        c = first + i + (jump if i >= half else 0)
+    start, skip = max(0, first), max(0, jump)  # visibly not negative: no index below is checked
+    for i in range(kept):
         sent = generator.random() < (bits.keep if i == hot else bits.rise)
-        message[c] += bits.gain * ((1.0 if sent else 0.0) - bits.rise)
+        message[start + i + (skip if i >= half else 0)] += bits.gain * ((1.0 if sent else 0.0) - bits.rise)
+    for _ in range(kept, cells):
+        generator.random()  # of what nobody reads
 
 
 @cache
 def slot_sender(send: Callable[..., None]) -> Callable[..., None]:
     """The kernel that writes one slot of a trajectory into a message; `send` sends one vector, as `send_bits` does."""
-
-    @lean_kernel
-    def send_category(
-        parameters: EncoderParameters,
-        message: Floats,
-        slot: int,
-        stage: int,
-        s: int,
-        a: int,
-        states: Ints,
-        rewards: Floats,
-        generator: np.random.Generator,
-    ) -> None:
-        places, h, S = parameters.places, slot // 2, parameters.S
-        scratch = message.shape[0] - max(places.moved, places.outcomes)
-        row = outcome_cell(stage, s, a, S, parameters.A)
-        if slot % 2 == 1:
-            hot = true_category(places, slot, stage, row, row * S + clipped_index(states[h + 1], S), False)
-            send(parameters.transition, message, scratch, places.moved, 0, places.moved, hot, generator)
-            first, count = places.first_move[stage], places.first_move[stage + 1] - places.first_move[stage]
-            for i in range(count):
-                message[first + i] += message[scratch + i]
-        else:
-            one = generator.random() < rewards[h]
-            hot = true_category(places, slot, stage, row, -1, one)
-            send(parameters.outcome, message, scratch, places.outcomes, 0, places.outcomes, hot, generator)
-            first = places.moves.shape[0] + places.first_one[stage]
-            ones = places.first_one[stage + 1] - places.first_one[stage]
-            for i in range(ones):
-                message[first + i] += message[scratch + i]
-            first = places.moves.shape[0] + places.ones.shape[0] + places.first_zero[stage]
-            count = places.first_zero[stage + 1] - places.first_zero[stage]
-            for i in range(count):
-                message[first + i] += message[scratch + ones + i]
-        for c in range(scratch, message.shape[0]):
-            message[c] = 0.0
 
     @lean_kernel
     def send_slot(
@@ -334,32 +219,32 @@ def slot_sender(send: Callable[..., None]) -> Callable[..., None]:
         rewards: Floats,
         generator: np.random.Generator,
     ) -> None:
-        stages, S, A = parameters.stages, parameters.S, parameters.A
-        horizon = actions.shape[0]
-        h = slot // 2
-        stage = min(h, stages - 1)
-        s, a = clipped_index(states[h], S), clipped_index(actions[h], A)
-        if parameters.places.declared:
-            send_category(parameters, message, slot, stage, s, a, states, rewards, generator)
-            return
-        base = transition_cells(horizon, stages, S, A)
-        block = stages * S * A
+        places, S, h = parameters.places, parameters.S, slot // 2
+        stage = max(0, min(h, parameters.stages - 1))  # visibly not negative
+        row = outcome_cell(stage, clipped_index(states[h], S), clipped_index(actions[h], parameters.A), S, parameters.A)
         if slot % 2 == 1:
-            first = transition_cell(stage, 0, 0, 0, S, A)
-            hot = transition_cell(stage, s, a, clipped_index(states[h + 1], S), S, A) - first
-            send(parameters.transition, message, first, S * A * S, 0, S * A * S, hot, generator)
+            first, cells = places.first_move[stage], places.moved
+            kept = places.first_move[stage + 1] - first
+            move = move_in(places, row * S + clipped_index(states[h + 1], S))
+            hot = move - first if move >= 0 else kept
+            send(parameters.transition, message, first, cells, 0, cells, kept, hot, generator)
             return
-        first = base + outcome_cell(stage, 0, 0, S, A)
-        cell = base + outcome_cell(stage, s, a, S, A) - first
+        first = places.num_moves + places.first_one[stage]
+        ones = places.first_one[stage + 1] - places.first_one[stage]
+        behind = places.num_ones + places.first_zero[stage] - places.first_one[stage]
         one = generator.random() < rewards[h]  # certain from 1 on, never for NaN: a clip of its own
-        bits = parameters.outcome
+        bits, (zero, earned) = parameters.outcome, places_in(places, row)
         if parameters.complement:
             # (s,a) with reward 1, or (s,a) with reward 0: one of the two blocks holds the one
-            hot = cell if one else S * A + cell
-            send(bits, message, first, S * A, block - S * A, 2 * S * A, hot, generator)
+            kept = ones + places.first_zero[stage + 1] - places.first_zero[stage]
+            hot = kept if zero < 0 else ones + zero - places.first_zero[stage]
+            if one and earned >= 0:
+                hot = earned - places.first_one[stage]
+            send(bits, message, first, ones, behind - ones, places.outcomes, kept, hot, generator)
         else:
-            send(bits, message, first, S * A, 0, S * A, cell if one else -1, generator)
-            send(bits, message, first + block, S * A, 0, S * A, cell, generator)
+            cell = zero - places.first_zero[stage]
+            send(bits, message, first, ones, 0, ones, ones, cell if one else -1, generator)
+            send(bits, message, first + behind, ones, 0, ones, ones, cell, generator)
 
     return send_slot
 

@@ -189,11 +189,8 @@ def one_slot_encoder(send: Callable[..., None]) -> Callable[..., None]:
     ) -> None:
         message[:] = 0.0
         # Slots: 0, 2, 4, ... the outcomes (s,a,r) of the H steps; 1, 3, ... their H-1 transitions.
-        places = parameters.places
-        if places.declared:
-            slot = places.slots[int(generator.random() * places.slots.shape[0])]
-        else:
-            slot = int(generator.random() * (2 * actions.shape[0] - 1))
+        slots = parameters.places.slots
+        slot = slots[int(generator.random() * slots.shape[0])]
         send_slot(parameters, message, slot, states, actions, rewards, generator)
 
     return encode

@@ -25,7 +25,7 @@ from tacit.randomness import SimulationNoise
 from tacit.support import Support
 
 Encoding = Literal["families", "complement", "squares"]
-"""What a message holds beside transitions: R and N, R and N - R, or R, N and squares (`privatizers.statistics`)."""
+"""What a message holds beside transitions: R and N, R and N - R, or R, N and squares (`count_vectors`)."""
 
 
 class Shape(Protocol):
@@ -94,7 +94,7 @@ class EncoderParameters(NamedTuple):
     variance: Floats
     """[3]: noise variance that one user adds to a cell of transitions, visits, rewards."""
     places: Any
-    """Where the counters stand: `noise.places.Places`."""
+    """Where the counters stand: `tacit.noise.support_index.SupportIndex`."""
 
 
 class Mechanism(Protocol):

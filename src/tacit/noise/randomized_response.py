@@ -71,16 +71,9 @@ def response_encoder(
     generator: np.random.Generator,
 ) -> None:
     """Every bit of every step is sent, each kept with probability `keep` and flipped otherwise."""
-    horizon = actions.shape[0]
     message[:] = 0.0
-    if parameters.places.declared:
-        for slot in parameters.places.slots:
-            send_slot(parameters, message, slot, states, actions, rewards, generator)
-        return
-    for h in range(horizon):
-        send_slot(parameters, message, 2 * h, states, actions, rewards, generator)
-        if h < horizon - 1:
-            send_slot(parameters, message, 2 * h + 1, states, actions, rewards, generator)
+    for slot in parameters.places.slots:
+        send_slot(parameters, message, slot, states, actions, rewards, generator)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -156,10 +156,8 @@ class SubsetSelection(OneSlot):
     def tight(cls, shape: Shape, families: Sequence[Family], epsilon: float, delta: float) -> tuple[Self, Self]:
         """All of ε for the one slot, in subsets of the best size."""
         del families, delta
-        places, rows = places_of(shape), shape.num_states * shape.num_actions
-        categories = (2 * rows, rows * shape.num_states)
-        if places.declared:
-            categories = places.outcomes, max(1, places.moved)
+        places = places_of(shape)
+        categories = places.outcomes, max(1, places.moved)
         outcome, moved = (
             cls(epsilon=epsilon, slots=len(slots_of(shape)), feeding=n, cells=d, size=best_size(d, epsilon))
             for n, d in zip(feeding_slots(shape), categories, strict=True)
@@ -208,35 +206,37 @@ def add_subset(
     half: int,
     jump: int,
     cells: int,
+    kept: int,
     hot: int,
     size: int,
     keep: float,
     amount: float,
     generator: np.random.Generator,
 ) -> None:
-    """Draw one subset and add `amount` to its cells; cell i is target[first + i], or from `half` on `jump` further."""
+    """Draw one subset and add `amount` to its cells below `kept`, which stand as those of `send_bits`."""
     needed = size
     if generator.random() < keep:
-        target[first + hot + (jump if hot >= half else 0)] += amount
+        _add(target, first, half, jump, kept, hot, amount)
         needed -= 1
     others = cells - 1
     if needed == 1:
-        _add(target, first, half, jump, cells, hot, int(generator.random() * others), amount)
+        place = int(generator.random() * others)
+        _add(target, first, half, jump, kept, others if place == hot else place, amount)
         return
+    # Places are the cells but the true one, which gives its own to the last: two truths share most of a subset.
     for place in range(others):
         if needed == 0:
             return
         # Of the places that are left, `needed` are chosen, all subsets alike.
         if generator.random() * (others - place) < needed:
-            _add(target, first, half, jump, cells, hot, place, amount)
+            _add(target, first, half, jump, kept, others if place == hot else place, amount)
             needed -= 1
 
 
 @kernel
-def _add(target: Floats, first: int, half: int, jump: int, cells: int, hot: int, place: int, amount: float) -> None:
-    """Places are the cells but the true one, which gives its own to the last: two truths share most of a subset."""
-    cell = cells - 1 if place == hot else place
-    target[first + cell + (jump if cell >= half else 0)] += amount
+def _add(target: Floats, first: int, half: int, jump: int, kept: int, cell: int, amount: float) -> None:
+    if cell < kept:  # nobody reads the others
+        target[first + cell + (jump if cell >= half else 0)] += amount
 
 
 @lean_kernel
@@ -247,13 +247,14 @@ def send_subset(
     half: int,
     jump: int,
     cells: int,
+    kept: int,
     hot: int,
     generator: np.random.Generator,
 ) -> None:
-    """Send a one-hot vector as a subset; cell i stands at message[first + i], or from `half` on `jump` further."""
-    for i in range(cells):
+    """Send a one-hot vector as a subset, as `send_bits` does."""
+    for i in range(kept):
         message[first + i + (jump if i >= half else 0)] += bits.gain * (0.0 - bits.rise)
-    add_subset(message, first, half, jump, cells, hot, bits.size, bits.keep, bits.gain, generator)
+    add_subset(message, first, half, jump, cells, kept, hot, bits.size, bits.keep, bits.gain, generator)
 
 
 @kernel
@@ -261,7 +262,7 @@ def _each_subset(sent: Floats, truths: Ints, size: int, keep: float, generator: 
     """The subset of every sender in a row of its own."""
     cells = sent.shape[1]
     for i in range(len(truths)):
-        add_subset(sent[i], 0, cells, 0, cells, truths[i], size, keep, 1.0, generator)
+        add_subset(sent[i], 0, cells, 0, cells, cells, truths[i], size, keep, 1.0, generator)
 
 
 @kernel
@@ -270,4 +271,4 @@ def _add_subsets(arrived: Floats, ones: Ints, size: int, keep: float, generator:
     cells = ones.shape[0]
     for hot in range(cells):
         for _ in range(ones[hot]):
-            add_subset(arrived, 0, cells, 0, cells, hot, size, keep, 1.0, generator)
+            add_subset(arrived, 0, cells, 0, cells, cells, hot, size, keep, 1.0, generator)

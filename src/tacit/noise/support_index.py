@@ -12,7 +12,7 @@ ones before zeros, and behind them categories that nobody reads: at least one wh
 as many as it takes for all slots of a family to have the same number, so that one mechanism serves all of them. Each
 slot has exactly one true category, whatever a person does: Lemma S10 (categories of a declared support).
 
-Where nothing is declared, places are arithmetic (`layout`), and none of this is used.
+Where nothing is declared, a counter is a cell: its place is arithmetic, and kernels sweep one run of all cells.
 """
 
 from __future__ import annotations
@@ -29,18 +29,25 @@ from tacit.support import Support, released_cells
 
 
 class SupportIndex(NamedTuple):
-    """The counters of a declared support, for kernels; everything in it is public."""
+    """Where the counters of a shape stand, for kernels; everything in it is public."""
 
     declared: bool
-    """Whether a support is declared; if not, nothing else in here is used."""
+    """Whether a support is declared; if not, counters are cells, in their order."""
     moves: Ints
-    """Sorted cells of [stages, S, A, S]: counter i counts transition moves[i]."""
+    """Declared: sorted cells of [stages, S, A, S]; counter i counts transition moves[i]."""
     ones: Ints
-    """Sorted rows of [stages, S, A]; these counters come behind the moves."""
+    """Declared: sorted rows of [stages, S, A]; these counters come behind the moves."""
     zeros: Ints
-    """Sorted rows of [stages, S, A]; these counters come behind the ones."""
+    """Declared: sorted rows of [stages, S, A]; these counters come behind the ones."""
+    num_moves: int
+    num_ones: int
+    num_zeros: int
+    move_runs: Ints
+    """[runs, 2]: cells from first to stop that all have counters, one counter after the other."""
+    row_runs: Ints
+    """[runs, 3]: rows from first to stop that all have zeros, and whether they all have ones, or none of them has."""
     first_move: Ints
-    """[stages + 1]: the counters of a stage are moves[first_move[stage] : first_move[stage + 1]]."""
+    """[stages + 1]: the counters of a stage are those from first_move[stage] to first_move[stage + 1]."""
     first_one: Ints
     first_zero: Ints
     sure_row: Ints
@@ -57,35 +64,55 @@ class SupportIndex(NamedTuple):
     @property
     def counters(self) -> int:
         """How many counters there are, squares aside."""
-        return len(self.moves) + len(self.ones) + len(self.zeros)
+        return self.num_moves + self.num_ones + self.num_zeros
 
     @property
     def all_sure(self) -> bool:
         """Whether every transition follows from visits, and has their noise."""
-        return self.declared and len(self.moves) == 0
+        return self.declared and self.num_moves == 0
 
 
 _NONE = np.zeros(0, dtype=np.int64)
-EVERYTHING = SupportIndex(
-    declared=False,
-    moves=_NONE,
-    ones=_NONE,
-    zeros=_NONE,
-    first_move=_NONE,
-    first_one=_NONE,
-    first_zero=_NONE,
-    sure_row=_NONE,
-    sure_cell=_NONE,
-    slots=_NONE,
-    moved=0,
-    outcomes=0,
-)
-"""Nothing is declared: every counter is released."""
 
 
 def places_of(shape: Shape) -> SupportIndex:
-    """The places of a shape: of its declared support, or `EVERYTHING`."""
-    return EVERYTHING if shape.support is None else _places(shape.support, shape.staged)
+    """The places of a shape: of its declared support, or of everything."""
+    if shape.support is not None:
+        return _places(shape.support, shape.staged)
+    return _everything(shape.horizon, shape.stages, shape.num_states * shape.num_actions, shape.num_states)
+
+
+@lru_cache(maxsize=64)
+def _everything(horizon: int, stages: int, rows: int, num_states: int) -> SupportIndex:
+    # The last step has no successor.
+    moving = 0 if horizon == 1 else max(1, stages - 1)
+    edges, moves = np.arange(stages + 1) * rows, moving * rows * num_states
+    return SupportIndex(
+        declared=False,
+        moves=_NONE,
+        ones=_NONE,
+        zeros=_NONE,
+        num_moves=moves,
+        num_ones=stages * rows,
+        num_zeros=stages * rows,
+        move_runs=np.array([[0, moves]]),
+        row_runs=np.array([[0, stages * rows, 1]]),
+        first_move=np.minimum(edges * num_states, moves),
+        first_one=edges,
+        first_zero=edges,
+        sure_row=_NONE,
+        sure_cell=_NONE,
+        slots=np.arange(2 * horizon - 1),
+        moved=rows * num_states,
+        outcomes=2 * rows,
+    )
+
+
+def _runs(cells: Ints, kinds: Ints) -> Ints:
+    """[runs, 3]: first and stop of the runs of consecutive cells of one kind, and the kind."""
+    starts = np.flatnonzero(np.append(True, (np.diff(cells) != 1) | (np.diff(kinds) != 0))[: len(cells)])
+    stops = np.append(starts[1:], len(cells))[: len(starts)]
+    return np.stack([cells[starts], cells[stops - 1] + 1, kinds[starts]], axis=1).astype(np.int64)
 
 
 @lru_cache(maxsize=64)
@@ -103,6 +130,11 @@ def _places(support: Support, staged: bool) -> SupportIndex:
         moves=cells.moves,
         ones=cells.ones,
         zeros=cells.zeros,
+        num_moves=len(cells.moves),
+        num_ones=len(cells.ones),
+        num_zeros=len(cells.zeros),
+        move_runs=_runs(cells.moves, np.zeros_like(cells.moves))[:, :2].copy(),
+        row_runs=_runs(cells.zeros, np.isin(cells.zeros, cells.ones).astype(np.int64)),
         first_move=first_move,
         first_one=first_one,
         first_zero=first_zero,
@@ -133,21 +165,33 @@ def position_of(cells: Ints, wanted: int) -> int:
 
 
 @lean_kernel
+def places_in(places: SupportIndex, row: int) -> tuple[int, int]:
+    """Which of the zeros and which of the ones counts a row; -1 for none."""
+    if not places.declared:
+        return row, row
+    return position_of(places.zeros, row), position_of(places.ones, row)
+
+
+@lean_kernel
+def move_in(places: SupportIndex, cell: int) -> int:
+    """Which of the moves counts a cell; -1 for none."""
+    return position_of(places.moves, cell) if places.declared else cell
+
+
+@lean_kernel
 def true_category(places: SupportIndex, slot: int, stage: int, row: int, cell: int, one: bool) -> int:
     """The true category of a slot: of who was in `row`, went on by transition `cell`, and earned one or nothing."""
     if slot % 2 == 1:
         first, stop = int(places.first_move[stage]), int(places.first_move[stage + 1])
-        found = position_of(places.moves, cell)
+        found = move_in(places, cell)
         return found - first if found >= 0 else stop - first
     ones = int(places.first_one[stage + 1] - places.first_one[stage])
     zeros = int(places.first_zero[stage + 1] - places.first_zero[stage])
-    if one:
-        found = position_of(places.ones, row)
-        if found >= 0:
-            return found - int(places.first_one[stage])
+    zero, found = places_in(places, row)
+    if one and found >= 0:
+        return found - int(places.first_one[stage])
     # A reward where none can be counts as a visit without one.
-    found = position_of(places.zeros, row)
-    return ones + (found - int(places.first_zero[stage]) if found >= 0 else zeros)
+    return ones + (zero - int(places.first_zero[stage]) if zero >= 0 else zeros)
 
 
 def excludes_something(shape: Shape) -> bool:
@@ -169,8 +213,7 @@ def excludes_something(shape: Shape) -> bool:
 
 def slots_of(shape: Shape) -> Ints:
     """The slots of a trajectory: even ones outcomes, odd ones transitions; all 2H - 1 unless a support has fewer."""
-    places = places_of(shape)
-    return places.slots if places.declared else np.arange(2 * shape.horizon - 1)
+    return places_of(shape).slots
 
 
 def slot_places(places: SupportIndex, slot: int, stages: int) -> Ints:
@@ -178,9 +221,9 @@ def slot_places(places: SupportIndex, slot: int, stages: int) -> Ints:
     stage = min(slot // 2, stages - 1)
     if slot % 2 == 1:
         return np.arange(places.first_move[stage], places.first_move[stage + 1])
-    first = len(places.moves)
+    first = places.num_moves
     ones = first + np.arange(places.first_one[stage], places.first_one[stage + 1])
-    zeros = first + len(places.ones) + np.arange(places.first_zero[stage], places.first_zero[stage + 1])
+    zeros = first + places.num_ones + np.arange(places.first_zero[stage], places.first_zero[stage + 1])
     return np.concatenate([ones, zeros])
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Final, Literal, cast
 
 from tacit.errors import InvalidInput, UnknownName
-from tacit.noise.binomial import Binomial, Mirrored
+from tacit.noise.binomial import Binomial
 from tacit.noise.bounded import Bounded
 from tacit.noise.continual.accumulated import AccumulatedNoise
 from tacit.noise.continual.counter import ContinualCounter
@@ -20,6 +20,7 @@ from tacit.noise.continual.kary_tree import KaryTree
 from tacit.noise.continual.tree import LaplaceTree
 from tacit.noise.gaussian import Gaussian
 from tacit.noise.laplace import Laplace
+from tacit.noise.mirrored import Mirrored
 from tacit.noise.protocol import Randomizer, missing_members
 from tacit.noise.randomized_response import RandomizedResponse
 from tacit.noise.subset_selection import SubsetSelection
@@ -76,7 +77,13 @@ MECHANISMS: Final[Mapping[str, Row]] = {
     "mirrored-binomial": Row(trust="shuffle", kind=Mirrored),
     "subset": Row(trust="local", kind=SubsetSelection, candidate=True),
     "oue": Row(trust="local", kind=UnaryEncoding),
-    "laplace": Row(trust="local", kind=Laplace, printed=True, candidate=True),
+    "laplace": Row(
+        trust="local",
+        kind=Laplace,
+        printed=True,
+        candidate=True,
+        choice=Choice(name="scale", values=("6H", "3H"), build=Laplace.printed),
+    ),
     "gaussian": Row(
         trust="local",
         kind=Gaussian,

@@ -76,6 +76,8 @@ def snips_value(sums: Floats, variance: Floats, people: int, cap: float, z: floa
         return Interval(0.5 + ratio, 0.0, 1.0)
     low, high = (0.5 + (b + sign * math.sqrt(root)) / a for sign in (-1.0, 1.0))
     # V = (1 - m) V_cut + m V_missing,  V_missing in [0, 1]
+    # Where noise made the variance at the point negative, the inequality leaves the point out: it is taken in
+    low, high = min(low, 0.5 + ratio), max(high, 0.5 + ratio)
     return Interval(0.5 + ratio, low * (1.0 - missing), high + missing * (1.0 - high)).cut()
 
 

@@ -127,60 +127,43 @@ def advancing_kernel(step: Callable[..., None]) -> Callable[..., None]:
 
 @kernel
 def publish(parameters: Any, state: CentralState) -> None:
-    """Released totals = exact totals + the counters' current noise (G1)."""
-    exact, released, noise = state.exact, state.released, state.stream.noise
-    if parameters.places.declared:
-        publish_placed(parameters.places, exact, released, noise)
-        return
-    stages, S, A = exact.visits.shape
-    cells = stages * S * A
-    with_successor = (noise.shape[0] - 2 * cells) // (S * A * S)  # 0 if there is only one step
-    c = 0
-    for h in range(with_successor):
-        for s in range(S):
-            for a in range(A):
-                for t in range(S):
-                    released.transitions[h, s, a, t] = exact.transitions[h, s, a, t] + noise[c]
-                    c += 1
-    for h in range(stages):
-        for s in range(S):
-            for a in range(A):
-                reward = exact.rewards[h, s, a] + noise[c]
-                visits = exact.visits[h, s, a] + noise[c + cells]
-                if parameters.complement:
-                    # Ñ = R̃ + (N - R)~
-                    visits += noise[c]
-                released.rewards[h, s, a] = reward
-                released.squares[h, s, a] = reward
-                released.visits[h, s, a] = visits
-                c += 1
-    released.users[0] = exact.users[0]
+    """Released totals = exact totals + the counters' current noise (G1).
 
-
-@kernel
-def publish_placed(places: SupportIndex, exact: CountStatistics, released: CountStatistics, noise: Floats) -> None:
-    """The same over a declared support, in complements: nothing else is published, sure rows follow from visits."""
+    Over a declared support nothing else is published, and sure rows follow from visits.
+    """
+    places, exact, released, noise = parameters.places, state.exact, state.released, state.stream.noise
     transitions, exact_transitions = released.transitions.reshape(-1), exact.transitions.reshape(-1)
     rewards, exact_rewards = released.rewards.reshape(-1), exact.rewards.reshape(-1)
     visits, exact_visits = released.visits.reshape(-1), exact.visits.reshape(-1)
     squares = released.squares.reshape(-1)
-    first = places.moves.shape[0]
-    other = first + places.ones.shape[0]
-    for c in range(first):
-        transitions[places.moves[c]] = exact_transitions[places.moves[c]] + noise[c]
-    one = 0
-    for c in range(places.zeros.shape[0]):
-        row = places.zeros[c]
-        # (N - R)~ where something can be earned, else N~
-        visits[row] = exact_visits[row] + noise[other + c]
-        if one < places.ones.shape[0] and places.ones[one] == row:
-            rewards[row] = exact_rewards[row] + noise[first + one]
-            squares[row] = rewards[row]
-            # Ñ = R̃ + (N - R)~
-            visits[row] += noise[first + one]
-            one += 1
-    for c in range(places.sure_row.shape[0]):
-        transitions[places.sure_cell[c]] = visits[places.sure_row[c]]
+    c = 0
+    for run in range(places.move_runs.shape[0]):
+        first, stop = places.move_runs[run, 0], places.move_runs[run, 1]
+        own, count, drawn = transitions[first:stop], exact_transitions[first:stop], noise[c : c + stop - first]
+        for i in range(own.shape[0]):
+            own[i] = count[i] + drawn[i]
+        c += stop - first
+    zero = c + places.num_ones
+    for run in range(places.row_runs.shape[0]):
+        first, stop = places.row_runs[run, 0], places.row_runs[run, 1]
+        N, count, other = visits[first:stop], exact_visits[first:stop], noise[zero : zero + stop - first]
+        for i in range(N.shape[0]):
+            # (N - R)~ where something can be earned, else N~
+            N[i] = count[i] + other[i]
+        zero += stop - first
+        if places.row_runs[run, 2] == 0:
+            continue
+        R, R2, earned = rewards[first:stop], squares[first:stop], exact_rewards[first:stop]
+        drawn = noise[c : c + stop - first]
+        for i in range(N.shape[0]):
+            R[i] = earned[i] + drawn[i]
+            R2[i] = R[i]
+            if parameters.complement:
+                # Ñ = R̃ + (N - R)~
+                N[i] += drawn[i]
+        c += stop - first
+    for i in range(places.sure_row.shape[0]):
+        transitions[places.sure_cell[i]] = visits[places.sure_row[i]]
     released.users[0] = exact.users[0]
 
 

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Final
 
@@ -28,12 +28,12 @@ from tacit.arrays import Floats, Ints
 from tacit.errors import NotSupported, require
 from tacit.noise.additive import Additive
 from tacit.noise.exact import bernoulli_logistic, uniform_integers
-from tacit.noise.layout import exact_vector, hot_cells, slot_bits, slot_cells, transition_cells
+from tacit.noise.layout import exact_vector, hot_cell, slot_bits, slot_cells
 from tacit.noise.one_slot import OneSlot
 from tacit.noise.protocol import Encoding, Randomizer
 from tacit.noise.randomized_response import RandomizedResponse
 from tacit.noise.subset_selection import SubsetSelection
-from tacit.noise.support_index import places_of, slots_of, taken
+from tacit.noise.support_index import places_of, slots_of
 from tacit.protocol import Noise
 from tacit.randomness import SecureNoise, SimulationNoise
 from tacit.release.shuffle.roles import rounded_rewards
@@ -67,9 +67,7 @@ class SlotCodec:
     @property
     def _cells(self) -> tuple[int, int]:
         """The cells of a slot of outcomes and of transitions."""
-        shape, encoding = self.shape, self.encoding
-        outcome, moved = (slot_bits(encoding, shape, slot)[0] for slot in (0, 1))
-        return outcome, moved
+        return slot_bits(self.shape, 0), slot_bits(self.shape, 1)
 
     @property
     def _longest(self) -> int:
@@ -97,7 +95,7 @@ class SlotCodec:
             return uniform_below(self._cells[slot % 2], noise) if isinstance(self.outcome, SubsetSelection) else NO_CELL
         states, actions, rewards = user
         ones = rounded_rewards(rewards, noise).astype(np.int64)
-        return hot_cells(self.encoding, self.shape, slot, states, actions, ones)[0]
+        return hot_cell(self.shape, slot, states, actions, ones)
 
     def _bits(self, slot: int, hot: int, noise: Noise) -> Ints:
         """The randomized vector of a slot whose true cell this is."""
@@ -128,7 +126,7 @@ class SlotCodec:
         """The unbiased message from the ones and the senders of every slot."""
         message = np.zeros(dimension_of(self.shape))
         for slot, own, count in zip(map(int, self.slots), ones, senders, strict=True):
-            [cells] = slot_cells(self.encoding, self.shape, slot)
+            cells = slot_cells(self.shape, slot)
             message[cells] += self._mechanism(slot).debias(own[: len(cells)], count)
         return message
 
@@ -176,13 +174,12 @@ class BitsCodec:
             return exact
         states, actions, rewards = user
         ones, used = rounded_rewards(rewards, noise).astype(np.int64), 0
-        shape, encoding = self.shape, self.encoding
-        for slot in map(int, slots_of(shape)):
-            hot = hot_cells(encoding, shape, slot, states, actions, ones)
-            for true, count in zip(hot, slot_bits(encoding, shape, slot), strict=True):
-                if true >= 0:
-                    exact[used + true] = 1
-                used += count
+        for slot in map(int, slots_of(self.shape)):
+            hot, count = hot_cell(self.shape, slot, states, actions, ones), slot_bits(self.shape, slot)
+            exact[used + hot] = 1
+            if self.encoding == "families" and slot % 2 == 0:  # a visit is counted whatever it earned
+                exact[used + count // 2 + hot % (count // 2)] = 1
+            used += count
         return exact
 
     def check(self, body: bytes) -> None:
@@ -245,9 +242,7 @@ class IntegersCodec:
 
     def _noise(self, noise: Noise) -> Ints:
         shape = self.shape
-        first = int(transition_cells(shape.horizon, shape.stages, shape.num_states, shape.num_actions))
-        if shape.support is not None:
-            first = len(places_of(shape).moves)
+        first = places_of(shape).num_moves
         parts = ((self.transition, first), (self.outcome, self.counters - first))
         if isinstance(noise, SecureNoise):
             return np.concatenate([own.integers(size, noise) for own, size in parts])
@@ -255,14 +250,13 @@ class IntegersCodec:
 
     def _exact(self, user: User | None, noise: Noise) -> Ints:
         shape, encoding = self.shape, self.encoding
-        every = dimension_of(replace(shape, support=None), squares=encoding == "squares")
-        vector = np.zeros(every)
+        vector = np.zeros(self.counters)
         if user is not None:
             states, actions, rewards = user
             sizes, complement = (shape.stages, shape.num_states, shape.num_actions), encoding == "complement"
             ones = rounded_rewards(rewards, noise).astype(np.float64)
-            exact_vector(vector, *sizes, complement, states, actions, ones)
-        return taken(shape, encoding, vector).astype(np.int64)
+            exact_vector(places_of(shape), vector, *sizes, complement, states, actions, ones)
+        return vector.astype(np.int64)
 
     def check(self, body: bytes) -> None:
         """The right length, and nothing beyond the limit."""
@@ -299,11 +293,10 @@ def codec_of(shape: CountShape, encoding: Encoding, outcome: Randomizer, transit
 @lru_cache(maxsize=64)
 def _vectors(wire: BitsCodec) -> list[tuple[RandomizedResponse, Ints, int]]:
     """Of every vector: its noise, the counters of its first bits, and how many bits it has."""
-    shape, encoding = wire.shape, wire.encoding
+    shape = wire.shape
     return [
-        (wire.transition if slot % 2 else wire.outcome, cells, count)
+        (wire.transition if slot % 2 else wire.outcome, slot_cells(shape, slot), slot_bits(shape, slot))
         for slot in map(int, slots_of(shape))
-        for cells, count in zip(slot_cells(encoding, shape, slot), slot_bits(encoding, shape, slot), strict=True)
     ]
 
 

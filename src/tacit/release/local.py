@@ -46,7 +46,7 @@ from tacit.release.local_release import LocalRelease, Messages
 from tacit.release.stage import StagePlan
 from tacit.released.counts import CountStatistics, empty_counts
 from tacit.released.precision import CELL, REWARD, ROW, VISIT, CountPrecision, Sampling, SumPrecision
-from tacit.statistics.count_vectors import add_placed, add_vector
+from tacit.statistics.count_vectors import add_vector
 
 
 class LocalState(NamedTuple):
@@ -65,10 +65,7 @@ def local_kernel(encode: Callable[..., None]) -> Callable[..., None]:
         parameters: EncoderParameters, state: LocalState, users: Walked, query: Totals, generator: np.random.Generator
     ) -> None:
         encode(parameters, state.message, users.states, users.actions, users.rewards, generator)
-        if parameters.places.declared:
-            add_placed(state.released, state.message, parameters.places, parameters.complement)
-        else:
-            add_vector(state.released, state.message, parameters.complement, users.actions.shape[0])
+        add_vector(state.released, state.message, parameters.places, parameters.complement)
         for family in range(3):
             state.released.variance[family] += parameters.variance[family]
         state.released.users[0] += 1
@@ -163,10 +160,8 @@ class Local(Messages, StagePlan):
         return certified_families(self, noise=self.outcome.NAME, std=self.noise_std())
 
     def begin(self) -> LocalState:
-        """Before the first user; a message of a declared support has room for the categories of one slot behind it."""
-        places = places_of(self.shape)
-        room = self.dimension + max(places.moved, places.outcomes)
-        return LocalState(message=np.zeros(room), released=empty_counts(self.shape))
+        """Before the first user."""
+        return LocalState(message=np.zeros(self.dimension), released=empty_counts(self.shape))
 
     def release(
         self, state: LocalState, users: Batch, query: Totals, noise: Noise

@@ -42,7 +42,7 @@ from tacit.release.counts_contract import Batch, require_placed, require_shape
 from tacit.release.documents import CODECS, count_query_to_plain, require_entries
 from tacit.release.stage import CountMemory, StageRelease, require_people
 from tacit.released.counts import CountShape, CountStatistics, empty_counts
-from tacit.statistics.count_vectors import add_placed, add_vector, count_families, dimension_of
+from tacit.statistics.count_vectors import add_vector, count_families, dimension_of
 
 
 def unfolded(counts: ExactCounts, generator: np.random.Generator) -> Trajectories:
@@ -208,11 +208,7 @@ class Messages:
 
     def add(self, counts: CountStatistics, vector: Floats) -> None:
         """Add the de-biased counters of some messages to counts, in place."""
-        complement = self.encoding == "complement"
-        if self.shape.support is None:
-            add_vector(counts, vector, complement, self.shape.horizon)
-        else:
-            add_placed(counts, vector, places_of(self.shape), complement)
+        add_vector(counts, vector, places_of(self.shape), self.encoding == "complement")
 
     def totals(self, before: CountStatistics, vector: Floats, people: int) -> CountStatistics:
         """Running totals with the de-biased counters of so many messages added."""

@@ -61,7 +61,8 @@ from tacit.arrays import Ints
 from tacit.data.counts import ExactCounts
 from tacit.data.trajectories import Trajectories, Trajectory, TrajectoryLike
 from tacit.errors import InvalidInput, NotSupported, UnknownName, require, require_real
-from tacit.noise.binomial import Binomial, Mirrored
+from tacit.noise.binomial import Binomial
+from tacit.noise.mirrored import Mirrored
 from tacit.noise.protocol import require_simulation
 from tacit.protocol import TOTALS, Calibration, Noise, PrivateStatistics, Query, Totals
 from tacit.randomness import SimulationNoise

@@ -182,7 +182,7 @@ def require_people(people: int, least: int, target: int) -> None:
     >>> require_people(89, 90, 100)
     Traceback (most recent call last):
     ...
-    tacit.errors.PrivacyViolation: the stage has 89 reports and needs 90, as everybody who reports was promised: \
+    tacit.errors.PrivacyViolation: the stage has 89 reports and needs 90, as every person who reports was promised: \
 nothing is released; wait for more, or declare the stage void
     """
     require_count("people", people, least=0)

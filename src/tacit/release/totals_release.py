@@ -38,7 +38,7 @@ from tacit.release.fixed_point import fixed_point
 from tacit.release.request import PrivacyRequest, make_claim
 from tacit.release.toeplitz import IDENTITY, SQUARE_ROOT, best_exponent, column_square, integer_column
 from tacit.released.counts import CountShape, CountStatistics, empty_counts
-from tacit.statistics.count_vectors import add_placed, add_vector, count_families, dimension_of
+from tacit.statistics.count_vectors import add_vector, count_families, dimension_of
 
 MECHANISMS: Final[Mapping[str, Fraction]] = {"factorization": SQUARE_ROOT, "batched": IDENTITY}
 
@@ -130,10 +130,7 @@ class TotalsRelease(CuratorRelease):
         past, totals = noise.totals(memory.past, payload, done)
         reports = memory.reports + people
         found = empty_counts(self.shape)
-        if self.shape.support is None:
-            add_vector(found, totals, True, self.shape.horizon)
-        else:
-            add_placed(found, totals, places_of(self.shape), True)
+        add_vector(found, totals, places_of(self.shape), True)
         found.variance[:] = totals_variance(self.shape, noise.variance_at(done + 1))
         found.users[0] = reports[0]
         return TotalsMemory(memory.releases + 1, past, reports, found)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
-from typing import Any, Final, cast
+from typing import Any, Final
 
 from tacit.accounting.certificate import Certificate, CertifiedFamily
 from tacit.accounting.claims import PrivacyClaim
@@ -35,7 +35,7 @@ from tacit.runs.feature_builder import FeatureBuilder
 from tacit.runs.gradient_builder import GradientBuilder
 from tacit.runs.loss_builder import LossBuilder
 from tacit.runs.return_builder import ReturnBuilder
-from tacit.runs.warm_start import AfterLog, WarmStart, composed_claim
+from tacit.runs.warm_start import composed
 from tacit.simulation.worlds import world_of
 
 KINDS: Final[Mapping[type[Query], RunBuilder]] = {
@@ -158,17 +158,12 @@ def assemble(config: RunConfig) -> Assembled:
     chosen = replace(chosen, baseline=None if seen else baseline)  # a learner over features has no use for it
     privatizer = kind.privatizer(chosen, environment)
     learner = kind.learner(chosen, environment, privatizer)
-    fitted = kind.fitted(privatizer, learner)
-    if config.start is not None:
-        start = WarmStart.of(config.start)
-        claim = composed_claim(replace(fitted.claim, epsilon=cast("float", config.epsilon)), start)
-        fitted = cast("Any", AfterLog(inner=fitted, start=start, claim=claim))
     require_widths(learner, name, config.constants)
     require_over_support(learner, config.support is not None)
     return Assembled(
         world=world_of(environment, learner.asks),
         learner=learner,
-        privatizer=fitted,
+        privatizer=composed(kind.fitted(privatizer, learner), config),
         config=config,
         unverified=row.unverified,
         baseline=baseline,

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 
-from tacit.accounting.events import Events
 from tacit.environments.state_features import SeenMDP
 from tacit.environments.tabular import TabularMDP
 from tacit.errors import InvalidInput, NotSupported
@@ -21,7 +20,7 @@ from tacit.release.table import make_privatizer
 from tacit.released.batches import BatchQuery
 from tacit.released.printed_radii import printed_radii
 from tacit.runs.builder import Countable, RunRequest, count_shape, privacy_request, tabular_environment
-from tacit.runs.warm_start import WarmStart, composed_claim, remaining_epsilon
+from tacit.runs.warm_start import after_log, log_counts
 
 
 class CountBuilder:
@@ -76,18 +75,8 @@ class BatchBuilder:
             raise InvalidInput(f"{chosen.name} plans the sizes of its batches itself; leave batch out")
         request = privacy_request(chosen, BatchQuery, count_shape(chosen, environment))
         printed: Any = chosen.options.get("variant", request.variant)
-        request = replace(request, variant=printed)
-        made = make_privatizer(request)
-        start = _start(chosen)
-        if start is None:
-            return made
-        start.require_world(environment, made.claim)
-
-        def events_at(epsilon: float) -> Events:
-            return make_privatizer(replace(request, epsilon=epsilon)).events()
-
-        total = composed_claim(made.claim, start)
-        return make_privatizer(replace(request, epsilon=remaining_epsilon(total, start.events, events_at)))
+        made: Privatizer[Any, Any, Any] = after_log(replace(request, variant=printed), chosen.config.start, environment)
+        return made
 
     def learner(self, chosen: RunRequest, environment: Countable, privatizer: Any) -> Learner[Any, Any, Any]:
         """Told how noisy batches of any size would be."""
@@ -103,7 +92,7 @@ class BatchBuilder:
                 options=chosen.options,
                 baseline=chosen.baseline,
                 budget=config.budget,
-                log=None if (start := _start(chosen)) is None else start.counts,
+                log=log_counts(config.start),
             )
         )
 
@@ -111,10 +100,6 @@ class BatchBuilder:
         """The noise of exactly the planned batches."""
         found: Privatizer[Any, Any, Any] = privatizer.planned(learner.batches, learner.following)
         return found
-
-
-def _start(chosen: RunRequest) -> WarmStart | None:
-    return cast("WarmStart | None", chosen.config.start)
 
 
 def _reference(name: str, mdp: Countable) -> Policy:

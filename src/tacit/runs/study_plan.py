@@ -2,7 +2,8 @@
 
     people  =  those who are learned from  +  a trial of two arms, baseline and policy      (`share` of them)
     noise      of a counter, and of an arm: the exact accountant's calibration
-    x          signal per decision:  (effect/H) / √(1/(4N) + σ²/(2N²)),  N visits of a row if they are evenly spread
+    x          signal per decision:  (effect/H) / √(p(1-p)/N + σ²/(2N²)),  N visits of a row if they are evenly spread,
+               p the reward of a step half way to the effect, σ the noise of all batches, weighed by their people
     share of the possible gain that the learned policy has: the nearest simulations of the bank, by x and sizes
     success    the trial says "better": its power at that gain (`tacit.planning.arms`), averaged over these simulations
 
@@ -25,6 +26,8 @@ from scipy.special import ndtr, ndtri
 
 from tacit.arrays import Floats
 from tacit.errors import NotSupported, require, require_count, require_epsilon, require_real
+from tacit.learners.bucb import BUCB
+from tacit.learners.sdp_pe_plus import EVERYTHING
 from tacit.planning.arms import power_of
 from tacit.release.arms import make_arms
 from tacit.release.request import PrivacyRequest
@@ -32,6 +35,7 @@ from tacit.release.table import make_privatizer
 from tacit.released.arms import NoNoise
 from tacit.released.batches import BatchQuery
 from tacit.released.counts import CountShape
+from tacit.released.precision import CountPrecision, exact_counts
 from tacit.types import Trust
 
 if TYPE_CHECKING:
@@ -205,8 +209,8 @@ def plan(
     arm = max(2, int(part * people / 2))
     rows, errors = [], []
     for one in sorted(require_epsilon(value) for value in given):
-        noise = _noise(people - 2 * arm, trust, one, delta, **sizes)
-        x = signal(people=people - 2 * arm, noise_std=noise, effect=gain, stationary=stationary, **sizes)
+        noise, heard, together = _noise(people - 2 * arm, trust, one, delta, stationary, **sizes)
+        x = signal(people=heard, noise_std=together, effect=gain, baseline=base, stationary=stationary, **sizes)
         shares = _shares(x, **sizes)
         means = (base / H, gain / H)
         reached = _powers(shares, arm, trust, one, delta, alpha, means)
@@ -222,20 +226,40 @@ def plan(
 
 
 def signal(
-    *, people: int, states: int, actions: int, horizon: int, noise_std: float, effect: float, stationary: bool
+    *,
+    people: float,
+    states: int,
+    actions: int,
+    horizon: int,
+    noise_std: float,
+    effect: float,
+    baseline: float,
+    stationary: bool,
 ) -> float:
     """The effect of one decision over the standard error of a row's mean reward, if visits are evenly spread.
 
-    >>> round(signal(people=800, states=4, actions=2, horizon=1, noise_std=0.0, effect=0.1, stationary=True), 2)
+    >>> sizes = dict(people=800, states=4, actions=2, horizon=1)
+    >>> round(signal(**sizes, noise_std=0.0, effect=0.1, baseline=0.45, stationary=True), 2)
     2.0
     """
     N = _visits(people, states, actions, horizon, stationary)
     steps = horizon if stationary else 1
-    # r̂ = R/(R + C), rewards within [0, 1]:  1/(4N) + v/(2N²), with noise v = σ² of every step that is added up
-    return effect / horizon / math.sqrt(0.25 / N + steps * noise_std**2 / (2.0 * N * N))
+    p = min(0.95, max(0.05, (baseline + effect / 2.0) / horizon))
+    # r̂ = R/(R + C):  p(1-p)/N + v/(2N²), with noise v = σ² of every step that is added up
+    return effect / horizon / math.sqrt(p * (1.0 - p) / N + steps * noise_std**2 / (2.0 * N * N))
 
 
-def _visits(people: int, states: int, actions: int, horizon: int, stationary: bool) -> float:
+def heard_together(learner: BUCB) -> tuple[float, float]:
+    """How many people report in all batches, and the deviation of the noise that they carry if batches weigh best.
+
+    With people n_b and noise of covariance Σ the information about a counter is n'Σ⁻¹n: σ = Σ n_b / √(n'Σ⁻¹n).
+    """
+    n = np.array([batch.users for batch in learner.batches], dtype=np.float64)
+    information = float(n @ np.linalg.solve(learner.covariance, n))
+    return float(n.sum()), float(n.sum()) / math.sqrt(information)
+
+
+def _visits(people: float, states: int, actions: int, horizon: int, stationary: bool) -> float:
     return people * (horizon if stationary else 1) / (states * actions)
 
 
@@ -278,17 +302,37 @@ def _threshold(arm: int, alpha: float, base: float) -> float:
 
 
 @lru_cache(maxsize=256)
-def _noise(people: int, trust: Trust, epsilon: float, delta: float, states: int, actions: int, horizon: int) -> float:
-    """The deviation of the noise in one counter of a batch of all who are learned from."""
-    from tacit.learners.sdp_pe_plus import EVERYTHING
-
+def _noise(
+    people: int, trust: Trust, epsilon: float, delta: float, stationary: bool, states: int, actions: int, horizon: int
+) -> tuple[float, float, float]:
+    """The deviation of the noise in one counter of a batch, and what `heard_together` says of all batches."""
     shape = CountShape(horizon=horizon, num_states=states, num_actions=actions, staged=True)
     request = PrivacyRequest(
         asks=BatchQuery, trust=trust, shape=shape, episodes=people, epsilon=epsilon, delta=delta, calibration="tight",
         mechanism=None, users_per_batch=people,
     )  # fmt: skip
     made: Any = make_privatizer(request)
-    return float(made.batch_std(people, EVERYTHING))
+    std = float(made.batch_std(people, EVERYTHING))
+    # Shuffled batches of all sizes have nearly the same noise, and calibrating each of them takes seconds.
+    noise: Any = made if trust == "central" else _Alike(std)
+    learner = BUCB(shape=shape, episodes=people, noise=noise, pooled=stationary)
+    return (std, *heard_together(learner))
+
+
+@dataclass(frozen=True)
+class _Alike:
+    """Batches with independent noise of one deviation."""
+
+    std: float
+
+    def batch_std(self, users: int, query: Any) -> float:
+        return self.std
+
+    def batch_covariance(self, sizes: Sequence[int], following: Sequence[int]) -> Floats:
+        return np.diag(np.full(len(sizes), self.std**2))
+
+    def count_precision(self) -> CountPrecision:
+        return exact_counts()
 
 
 def _reached(rows: Sequence[PlanRow], power: float) -> float | None:

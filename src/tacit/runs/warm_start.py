@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from tacit.accounting.certificate import Certificate, CertifiedFamily, certify
 from tacit.accounting.claims import PrivacyClaim, PrivacyUnit
@@ -26,9 +26,14 @@ from tacit.documents import digest
 from tacit.errors import InvalidInput, NotSupported, require, require_count
 from tacit.protocol import TOTALS
 from tacit.release.contract import StageSize
+from tacit.release.request import PrivacyRequest
+from tacit.release.table import make_privatizer
 from tacit.release.totals_release import TotalsPlan, TotalsRelease
 from tacit.released.counts import CountShape, CountStatistics
 from tacit.runs.storage import read_json
+
+if TYPE_CHECKING:
+    from tacit.runs.config import RunConfig
 
 LOG_MECHANISM: Final = "batched"
 """Of `tacit learn`: every stage has noise of its own."""
@@ -171,11 +176,6 @@ def _read(start: WarmStart) -> tuple[CountStatistics, Events]:
     return cast("Any", released).statistics, plan.exposure(channels, start.reports)
 
 
-def composed_claim(claim: PrivacyClaim, start: WarmStart) -> PrivacyClaim:
-    """The claim of a run for a person who is in the log as well (G2)."""
-    return replace(claim, unit=replace(claim.unit, reports=claim.unit.reports + start.reports))
-
-
 def remaining_epsilon(claim: PrivacyClaim, before: Events, events_at: Callable[[float], Events]) -> float:
     """The largest epsilon of a release that stays within the claim after what was released before, rounded down.
 
@@ -185,7 +185,7 @@ def remaining_epsilon(claim: PrivacyClaim, before: Events, events_at: Callable[[
     ...                      neighbours="replace-one", output="other-users-actions")
     >>> at = lambda e: ((GaussianEvent(sigma=1 / gaussian_mu(e, 1e-6), shift=1.0), 1),)
     >>> round(remaining_epsilon(claim, at(0.6), at), 3)
-    0.764
+    0.769
     """
     low, high = 0.0, claim.epsilon
     for _ in range(HALVINGS):
@@ -225,3 +225,38 @@ class AfterLog:
         return certify(
             self.events(), (*inner.families, *self.start.families), self.claim, calibration=inner.calibration
         )
+
+
+def log_counts(given: object) -> CountStatistics | None:
+    """The totals that a run begins with; None: there are none."""
+    return None if given is None else WarmStart.of(given).counts
+
+
+def after_log(request: PrivacyRequest, given: object, environment: Any) -> Any:
+    """The privatizer of a run: with what a log leaves of the claim, if the run starts with one."""
+    made: Any = make_privatizer(request)
+    if given is None:
+        return made
+    start = WarmStart.of(given)
+    start.require_world(environment, made.claim)
+
+    def events_at(epsilon: float) -> Events:
+        found: Any = make_privatizer(replace(request, epsilon=epsilon))
+        return found.events()  # type: ignore[no-any-return]
+
+    left = remaining_epsilon(_composed_claim(made.claim, start), start.events, events_at)
+    return make_privatizer(replace(request, epsilon=left))
+
+
+def composed(privatizer: Any, config: RunConfig) -> Any:
+    """The privatizer of a run with its schedule, and the log before it (G2)."""
+    if config.start is None:
+        return privatizer
+    start = WarmStart.of(config.start)
+    asked = replace(privatizer.claim, epsilon=float(config.epsilon or 0.0))
+    return AfterLog(inner=privatizer, start=start, claim=_composed_claim(asked, start))
+
+
+def _composed_claim(claim: PrivacyClaim, start: WarmStart) -> PrivacyClaim:
+    """The claim of a run for a person who is in the log as well (G2)."""
+    return replace(claim, unit=replace(claim.unit, reports=claim.unit.reports + start.reports))

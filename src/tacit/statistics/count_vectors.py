@@ -30,7 +30,7 @@ from tacit.arrays import Floats, Ints
 from tacit.data.counts import ExactCounts
 from tacit.kernels import lean_kernel
 from tacit.lazy_jit import lazy_jit
-from tacit.noise.layout import clipped_index, clipped_reward, transition_cells
+from tacit.noise.layout import clipped_index, clipped_reward
 from tacit.noise.protocol import Encoding
 from tacit.noise.support_index import SupportIndex, places_of, position_of
 from tacit.released.counts import CountShape, CountStatistics
@@ -38,7 +38,6 @@ from tacit.released.counts import CountShape, CountStatistics
 __all__ = [
     "Encoding",
     "add_batch",
-    "add_placed",
     "add_placed_trajectory",
     "add_trajectory",
     "add_vector",
@@ -172,7 +171,7 @@ def count_families(shape: CountShape, encoding: Encoding) -> tuple[Family, ...]:
     """
     H = shape.horizon
     # Steps whose every row within reach is sure have no transitions: Lemma S9 (declared support)
-    moving = H - 1 if shape.support is None else len(places_of(shape).slots) - H
+    moving = len(places_of(shape).slots) - H
     steps = {"transitions": moving, "visits": H, "rewards": H}
     if encoding == "complement":
         # r + (1 - r) = 1 in the visited cell: the worst case puts all of it into one of the two counters
@@ -195,61 +194,43 @@ def dimension_of(shape: CountShape, *, squares: bool = False) -> int:
     >>> dimension_of(CountShape(horizon=6, num_states=4, num_actions=2, staged=True))
     256
     """
-    stages, S, A = shape.stages, shape.num_states, shape.num_actions
-    if shape.support is not None:
-        places = places_of(shape)
-        return places.counters + (len(places.ones) if squares else 0)
-    return int(transition_cells(shape.horizon, stages, S, A)) + (3 if squares else 2) * stages * S * A
+    places = places_of(shape)
+    return places.counters + (places.num_ones if squares else 0)
 
 
 @lean_kernel
-def add_vector(released: CountStatistics, vector: Floats, complement: bool, horizon: int) -> None:
-    """The analyzer: add a (noisy) vector to the released totals."""
-    stages, S, A = released.visits.shape
-    c = 0
-    if horizon > 1:
-        for h in range(stages - 1 if stages > 1 else 1):
-            for s in range(S):
-                for a in range(A):
-                    for t in range(S):
-                        released.transitions[h, s, a, t] += vector[c]
-                        c += 1
-    block = stages * S * A
-    squares = vector.shape[0] > c + 2 * block
-    for h in range(stages):
-        for s in range(S):
-            for a in range(A):
-                reward, other = vector[c], vector[c + block]
-                released.rewards[h, s, a] += reward
-                # Not released: rewards count as binary, their own squares.
-                released.squares[h, s, a] += vector[c + 2 * block] if squares else reward
-                # Ñ = R̃ + (N - R)~
-                released.visits[h, s, a] += reward + other if complement else other
-                c += 1
+def add_vector(released: CountStatistics, vector: Floats, places: SupportIndex, complement: bool) -> None:
+    """The analyzer: add a (noisy) vector to the released totals.
 
-
-@lean_kernel
-def add_placed(released: CountStatistics, vector: Floats, places: SupportIndex, complement: bool) -> None:
-    """The analyzer over a declared support: what cannot happen stays an exact zero, sure rows follow from visits.
-
-    Without complements squares of rewards are released.
+    What a declared support excludes stays an exact zero, and sure rows follow from visits.
     """
     transitions, rewards = released.transitions.reshape(-1), released.rewards.reshape(-1)
     visits, squares = released.visits.reshape(-1), released.squares.reshape(-1)
-    first = places.moves.shape[0]
-    other = first + places.ones.shape[0]
-    for c in range(first):
-        transitions[places.moves[c]] += vector[c]
-    one = 0
-    for c in range(places.zeros.shape[0]):
-        row, amount = places.zeros[c], vector[other + c]
-        if one < places.ones.shape[0] and places.ones[one] == row:
-            reward = vector[first + one]
-            rewards[row] += reward
-            squares[row] += reward if complement else vector[other + places.zeros.shape[0] + one]
-            # Ñ = R̃ + (N - R)~, and (N - R)~ alone where nothing can be earned
-            amount = reward + amount if complement else amount
-            one += 1
-        visits[row] += amount
+    c = 0
+    for run in range(places.move_runs.shape[0]):
+        first, stop = places.move_runs[run, 0], places.move_runs[run, 1]
+        own, added = transitions[first:stop], vector[c : c + stop - first]
+        for i in range(own.shape[0]):
+            own[i] += added[i]
+        c += stop - first
+    zero, square = c + places.num_ones, c + places.num_ones + places.num_zeros
+    # Not released: rewards count as binary, their own squares.
+    squared = vector.shape[0] > square
+    for run in range(places.row_runs.shape[0]):
+        first, stop = places.row_runs[run, 0], places.row_runs[run, 1]
+        N, other = visits[first:stop], vector[zero : zero + stop - first]
+        zero += stop - first
+        if places.row_runs[run, 2] == 0:
+            for i in range(N.shape[0]):
+                N[i] += other[i]  # (N - R)~ alone where nothing can be earned
+            continue
+        R, R2, reward = rewards[first:stop], squares[first:stop], vector[c : c + stop - first]
+        square_of = vector[square : square + stop - first] if squared else reward
+        for i in range(N.shape[0]):
+            R[i] += reward[i]
+            R2[i] += square_of[i]
+            # Ñ = R̃ + (N - R)~
+            N[i] += reward[i] + other[i] if complement else other[i]
+        c, square = c + stop - first, square + stop - first
     for c in range(places.sure_row.shape[0]):
         transitions[places.sure_cell[c]] = visits[places.sure_row[c]]

@@ -14,6 +14,7 @@ G3  No default depends on data, and none stands for "no privacy".
 
 from __future__ import annotations
 
+import copy
 import hashlib
 import inspect
 from collections.abc import Iterator, Sequence
@@ -399,7 +400,7 @@ class LinearBandit:
         return len(self._released.request.features.columns)
 
     def save(self, directory: str | Path, *, key: str | Path | None = None) -> Path:
-        """Write what was released and what follows from it to a new directory, for `tacit verify` and `tacit.load`.
+        """Write what was released and what follows to a new directory, for `tacit verify` and `LinearBandit.load`.
 
         Parameters
         ----------
@@ -429,6 +430,15 @@ class LinearBandit:
         )
         made._learned, made._draws = found, None
         made._people, made._reports = sum(asked.stage_people), None
+        return made
+
+    def __getstate__(self) -> dict[str, Any]:
+        """What may be pickled: all but who was in which batch (G2)."""
+        return {**self.__dict__, "_reports": None} if hasattr(self, "_learned") else dict(self.__dict__)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        made = type(self).__new__(type(self))
+        made.__dict__.update(copy.deepcopy(self.__dict__, memo))
         return made
 
     def __repr__(self) -> str:

@@ -147,7 +147,7 @@ def return_of(
         return None, NOT_HELD
     mean = total / people
     # Cσ²/n² + μ(H - μ)/n
-    noisy = statistics.rewards.size if support_of(channel) is None else len(places_of(channel.shape).ones)
+    noisy = places_of(channel.shape).num_ones
     noise = noisy * variance / people**2
     inside = min(max(mean, 0.0), float(H))
     half = Z * math.sqrt(noise + inside * (H - inside) / people)

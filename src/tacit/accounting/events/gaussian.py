@@ -76,7 +76,11 @@ class GaussianEvent(Event):
 
     def mu_squared(self) -> Fraction | None:
         """(shift/σ)² for continuous noise; on the integers the curve is not quite that."""
-        return None if self.discrete else (Fraction(self.shift) / Fraction(self.sigma)) ** 2
+        return None if self.discrete else self.concentrated()
+
+    def concentrated(self) -> Fraction:
+        """(shift/σ)², on the integers, too: Lemma P18 (Rényi forms)."""
+        return (Fraction(self.shift) / Fraction(self.sigma)) ** 2
 
     def scaled(self, factor: float) -> GaussianEvent:
         """A larger shift; a whole one on the integers."""

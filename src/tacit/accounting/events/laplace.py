@@ -24,6 +24,9 @@ from tacit.errors import require_real
 CELLS = 4096
 
 
+MAX_EXPONENT = 600.0  # beyond, exp overflows
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LaplaceEvent(Event):
     """Laplace noise of this scale (continuous, or discrete on the integers) over one shift."""
@@ -53,6 +56,14 @@ class LaplaceEvent(Event):
     def pure(self) -> Fraction:
         """shift/scale, exactly."""
         return Fraction(self.shift) / Fraction(self.scale)
+
+    def renyi(self, order: float) -> float:
+        """D_α = ln(α e^((α−1)ε)/(2α − 1) + (α − 1) e^(−αε)/(2α − 1)) / (α − 1), for continuous noise."""
+        epsilon = float(self.pure())
+        if self.discrete or order * epsilon > MAX_EXPONENT:
+            return math.inf
+        grown, shrunk = order * math.exp((order - 1.0) * epsilon), (order - 1.0) * math.exp(-order * epsilon)
+        return math.log((grown + shrunk) / (2.0 * order - 1.0)) / (order - 1.0)
 
     def scaled(self, factor: float) -> LaplaceEvent:
         """A larger shift; a whole one on the integers."""

@@ -61,6 +61,14 @@ class Event(Protocol):
         """The exact μ² if the event is as private as telling N(0, 1) from N(μ, 1), in both directions; None if not."""
         return None
 
+    def concentrated(self) -> Fraction | None:
+        """2ρ if the Rényi divergence of order α is at most αρ for every α > 1, apart from a pure ε; None if unknown."""
+        return self.mu_squared()
+
+    def renyi(self, order: float) -> float:
+        """A closed form of the Rényi divergence of this order; infinite where the event has none of its own."""
+        return math.inf
+
     def slack(self) -> tuple[Fraction, float] | None:
         """What the event adds to delta, and the largest epsilon at which it says so; None if it has a curve instead."""
         return None

@@ -362,16 +362,6 @@ class BufferedToeplitz(Factorization):
         return 1
 
 
-def square_root_coefficients(steps: int) -> Floats:
-    """The coefficients of 1/√(1−x): c_0 = 1, c_j = c_{j-1} (2j−1)/(2j).
-
-    >>> square_root_coefficients(4)
-    array([1.    , 0.5   , 0.375 , 0.3125])
-    """
-    j = np.arange(1, require_count("steps", steps), dtype=np.float64)
-    return np.concatenate([[1.0], np.cumprod((2 * j - 1) / (2 * j))])
-
-
 @lru_cache(maxsize=256)
 def _weights(poles: tuple[float, ...], zeros: tuple[float, ...]) -> Floats:
     """The weights of the buffers of a mechanism whose rates were checked; every release asks for them."""

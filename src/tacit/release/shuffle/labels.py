@@ -18,7 +18,8 @@ from tacit.accounting.claims import Trust
 from tacit.accounting.events import ApproximationEvent, Events
 from tacit.arrays import Ints
 from tacit.errors import require, require_count
-from tacit.noise.binomial import Binomial, Mirrored
+from tacit.noise.binomial import Binomial
+from tacit.noise.mirrored import Mirrored
 from tacit.protocol import Noise, Query
 from tacit.release.contract import ChargedAt
 from tacit.release.shuffle.noise import BitNoise

@@ -28,7 +28,8 @@ from tacit.accounting.bits import gaussian_bits, least_mirrored_probability, lea
 from tacit.accounting.events import Events
 from tacit.accounting.families import Family
 from tacit.errors import MAX_COUNT, InvalidInput, UnknownName, require, require_count, require_real
-from tacit.noise.binomial import Binomial, Mirrored, paper_binomial
+from tacit.noise.binomial import Binomial, paper_binomial
+from tacit.noise.mirrored import Mirrored
 
 PaperVariant = Literal["2024", "2025"]
 

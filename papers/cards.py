@@ -1,0 +1,76 @@
+"""Cards of the papers: Markdown templates filled from committed results; no number that was measured is typed.
+
+    python -m papers.cards            fills every card
+    python -m papers.cards --check    says which cards are not what their template gives
+
+A template stands beside its experiments (`papers/<paper>/card.md`), with the names that it may use (`card.py`). A hole
+is an expression of these names in double braces. The block of generated staleness at the end belongs to `papers.index`.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Callable, Mapping
+from functools import cache, partial
+from importlib import import_module
+from pathlib import Path
+from typing import Any, Final
+
+from papers.committed import Results, committed
+
+__all__ = ["CARDS", "END", "body", "fill", "main", "names"]
+
+HERE: Final = Path(__file__).parent
+CARDS: Final[Mapping[str, str]] = {
+    "bai2024adversarial": "bai2024adversarial",
+    "bai2024shuffle": "bai2024shuffle",
+    "bai2025secure": "bai2025secure",
+    "central": "frontier",
+    "garcelon2021local": "garcelon2021local",
+    "he2025policy": "he2025policy",
+}
+"""Card -> the package in which its template stands."""
+END: Final = "\n## State of the committed results\n"
+HOLE: Final = re.compile(r"\{\{(.+?)\}\}", re.S)
+
+
+def fill(template: str, known: Mapping[str, Any]) -> str:
+    """A template with every hole replaced by its value.
+
+    >>> fill("{{a}} of {{a + 1}}", {"a": 1})
+    '1 of 2'
+    """
+    return HOLE.sub(lambda hole: str(eval(hole[1].strip(), dict(known))), template)  # noqa: S307 - our own files
+
+
+@cache
+def names(card: str, results: Path) -> Mapping[str, Any]:
+    """What the holes of a card may name."""
+    found: Callable[[Results], Mapping[str, Any]] = import_module(f"papers.{CARDS[card]}.card").names
+    return found(partial(committed, results))
+
+
+def body(card: str, results: Path) -> str:
+    """The card as its template gives it, without the generated block."""
+    return fill((HERE / CARDS[card] / "card.md").read_text(encoding="utf-8"), names(card, results))
+
+
+def main(arguments: list[str]) -> int:
+    """Write the cards, or say which are not as filled."""
+    wrong = []
+    for card in CARDS:
+        path = Path("docs/papers") / f"{card}.md"
+        before = path.read_text(encoding="utf-8")
+        filled = body(card, Path("results")).rstrip() + "\n" + END + before.partition(END)[2]
+        if filled != before:
+            wrong.append(path)
+            if "--check" not in arguments:
+                path.write_text(filled, encoding="utf-8")
+    for path in wrong:
+        sys.stdout.write(f"{'not as filled' if '--check' in arguments else 'written'}: {path}\n")
+    return 1 if wrong and "--check" in arguments else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,63 @@
+"""Cards are what their templates give from the committed results; verdicts name what they are about."""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from papers import committed as committed_results
+from papers.cards import CARDS, END, HERE, HOLE, body, fill
+from papers.committed import bootstrap, committed, pm
+from papers.statements import STATEMENTS
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.mark.parametrize("card", CARDS)
+def test_a_committed_card_is_what_its_template_gives(card):
+    shown = (ROOT / f"docs/papers/{card}.md").read_text(encoding="utf-8")
+    assert shown.partition(END)[0].rstrip() == body(card, ROOT / "results").rstrip()
+
+
+@pytest.mark.parametrize("card", CARDS)
+def test_no_interval_is_typed(card):
+    template = (HERE / CARDS[card] / "card.md").read_text(encoding="utf-8")
+    assert len(HOLE.findall(template)) > 3
+    typed = HOLE.sub("", template).replace("± one standard error", "")
+    assert "±" not in typed
+
+
+def test_a_card_follows_its_results(monkeypatch):
+    import papers.bai2025secure.card as card
+
+    template = (HERE / "bai2025secure" / "card.md").read_text(encoding="utf-8")
+    before = fill(template, card.names(partial(committed, ROOT / "results")))
+    mean = committed_results.Committed.mean
+    monkeypatch.setattr(committed_results.Committed, "mean", lambda *given: 1.1 * mean(*given))
+    after = fill(template, card.names(partial(committed, ROOT / "results")))
+    changed = [line for line, other in zip(before.splitlines(), after.splitlines(), strict=True) if line != other]
+    assert len(changed) >= 16  # every row of the table
+
+
+def test_a_standard_error_has_its_size():
+    # Slope of ln(mean) between two points whose means have a relative error of 1%: √2 · 1% / ln 10 = 0.0061.
+    rng = np.random.default_rng(0)
+    x = np.log([1e3, 1e4])
+    samples = [rng.normal(mean, 0.1 * mean, 100) for mean in (1.0, 10.0)]
+    shown = bootstrap(lambda a, b: float(np.polyfit(x, np.log([a.mean(), b.mean()]), 1)[0]), *samples)
+    value, error = map(float, shown.split(" ± "))
+    assert abs(value - 1.0) < 0.03
+    assert 0.004 < error < 0.008
+    assert pm(1.0, float("nan")) == "1"
+
+
+def test_every_refuted_statement_says_under_what_and_by_what():
+    refuted = [one for one in STATEMENTS if one.status == "refuted"]
+    assert len(refuted) > 5
+    for one in refuted:
+        assert one.under, one.name
+        assert one.experiment or one.test, one.name
+        assert one.test is None or (ROOT / one.test).is_file(), one.test
