@@ -173,7 +173,7 @@ def make_directory(path: Path) -> None:
 
 
 def write_whole(path: Path, content: bytes) -> None:
-    """Write a file so that it is there completely or not at all (P1); devices and pipes are written to, not replaced."""
+    """Write a file, completely or not at all (P1); devices and pipes are written to, never replaced."""
     if is_local(path) and path.exists() and not path.is_file() and not path.is_dir():
         path.write_bytes(content)
     else:
