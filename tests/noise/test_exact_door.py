@@ -13,7 +13,7 @@ import pytest
 
 from tacit.errors import InvalidInput
 from tacit.noise import exact
-from tacit.noise.exact.bits import secure_bits
+from tacit.noise.exact.bits import draw_order, secure_bits
 from tacit.randomness import SecureNoise, SimulationNoise
 
 CALLS: dict[str, Callable[[SecureNoise], np.ndarray]] = {
@@ -143,3 +143,10 @@ def test_all_randomness_comes_from_the_operating_system_and_none_is_kept(monkeyp
         exact.bernoulli(3, SecureNoise(), probability=Fraction(1, 2))
         totals.append(list(asked))
     assert totals[0] == totals[1] == [1, 6]
+
+
+def test_an_order_with_ties_is_drawn_again() -> None:
+    """Keys that tie would leave the order to the sorting algorithm; short keys show it."""
+    keys = [np.array([3, 3, 1], dtype=np.uint64), np.array([5, 0, 2], dtype=np.uint64)]
+    assert draw_order(3, lambda count, width: keys.pop(0)).tolist() == [1, 2, 0]
+    assert keys == []

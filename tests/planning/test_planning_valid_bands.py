@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from tacit.environments.registry import make_environment
+from tacit.planning import valid_bands
 from tacit.planning.dynamic import solve
 from tacit.planning.flow_projection import FlowCounts, project
 from tacit.planning.valid_bands import (
@@ -123,3 +124,23 @@ def test_nothing_released_is_everything_possible():
     assert bands.upper[:, 0].tolist() == [3.0, 2.0, 1.0, 0.0]
     sure = confidence(0.05, rows=1, plans=1, weightings=1, users=1.0, scale=0.0)
     assert start_interval(np.zeros(2), 0.0, 1.0, 4, sure, bands) == (0.0, 3.0)
+
+
+@pytest.mark.parametrize(("rows", "plans", "weightings", "users"), [(1, 1, 1, 1.0), (48, 10, 3, 2e4), (7, 500, 2, 1e7)])
+def test_the_failure_probability_is_spent_once(rows, plans, weightings, users):
+    """Half of beta over all martingale events and their peels, half over all noise events, and nothing is left over."""
+    found = confidence(BETA, rows=rows, plans=plans, weightings=weightings, users=users, scale=1.0 / 3.0)
+    events = sum(1 for _ in range(rows + 1)) * plans * weightings  # a row for the first state, too
+    peels = max(1, next(k for k in range(1, 200) if 1.3**k >= users))
+    assert 5 * events * peels * np.exp(-found.ell) == pytest.approx(BETA / 2.0)
+    assert 6 * events * np.exp(-found.t) == pytest.approx(BETA / 2.0)
+    assert found.scale == 1.0 / 3.0
+
+
+def test_the_widths_are_those_of_the_lemma():
+    """Typed in from Lemma W4 (valid bands): a martingale after peeling, and a sub-gamma functional of the noise."""
+    for v, ell in ((0.0, 3.0), (0.2, 10.0), (900.0, 15.0)):
+        assert valid_bands._martingale(v, ell) == pytest.approx(np.sqrt(2.6 * max(0.25, v) * ell) + ell / 3.0)
+    for squares, t, c, q, kappa in ((4.0, 12.0, 0.0, 30.0, 1.0), (9.0, 7.0, 1.0 / 3.0, 5.0, 0.4)):
+        wanted = np.sqrt(2.0 * t * q * kappa * squares) + c * t * np.sqrt(kappa * squares)
+        assert valid_bands._noise(squares, t, c, q, kappa) == pytest.approx(wanted)

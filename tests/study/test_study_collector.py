@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import json
 import os
 import shutil
@@ -24,6 +25,7 @@ from tacit.runs.signature import new_keys
 from tacit.study import contract
 from tacit.study.collector import Collector
 from tacit.study.contract import GENESIS_HEAD, Head
+from tacit.study.intake import Pseudonyms
 from tacit.study.wire import ReleasePayload, Report, sha256
 
 ROOT = Path(__file__).parents[2]
@@ -563,3 +565,14 @@ def test_a_database_of_another_version_is_refused(place, version, hint):
     assert hint in str(refused.value)
     assert "\n" not in str(refused.value)
     assert database(collector) == before
+
+
+def test_pseudonyms_need_the_key_and_tell_people_apart():
+    """Under another key all pseudonyms are others; names that differ in a letter, its case or its accent are others."""
+    names = ["ann", "Ann", "anm", "änn", "ann b", "Zoë", "Zoe"]
+    one, other = Pseudonyms(b"1" * 32), Pseudonyms(b"2" * 32)
+    found = [keys.of(name) for keys in (one, other) for name in names]
+    assert len(set(found)) == 2 * len(names)
+    assert one.mark != other.mark
+    plain = {hashlib.sha256(b"tacit person 1\n" + name.encode()).digest() for name in names}
+    assert not plain & set(found), "a digest without the key can be guessed"
