@@ -22,6 +22,7 @@ from study_fakes import REHEARSAL
 
 import tacit
 from tacit.cli import main
+from tacit.documents import vouched, without_seal
 from tacit.errors import TacitError
 from tacit.runs.comparison import Run, run_comparison
 from tacit.runs.config import RunConfig
@@ -331,6 +332,26 @@ def test_every_value_of_a_study_is_derived_or_signed(tmp_path, keys):
     tried, wrong = missed_rows(place, needed, ("meta", "stage"))
     assert tried > 10
     assert wrong == []
+
+
+def test_an_exchanged_policy_beside_its_study_is_found(tmp_path):
+    place = a_study(tmp_path)
+    file = place / "policy.json"
+    content = json.loads(file.read_text())
+    learned = content["policy"]["policy"]["actions"]
+    other = {**content["policy"]["policy"], "actions": [[1 - action for action in row] for row in learned]}
+    changes = {
+        "tables": {"policy": {**content["policy"], "policy": other}},
+        "killed": {"policy": {**content["policy"], "killed": True}},
+        "version": {"version": "0.7.9", "certificate": {**content["certificate"], "epsilon": 0.001}},
+        "no releases": {"releases": None},
+        "people": {"releases": [{**row, "people": 5} for row in content["releases"]]},
+    }
+    assert passes(place)
+    for name, change in changes.items():
+        for edited in (vouched({**without_seal(content), **change}), {**without_seal(content), **change}):
+            file.write_text(json.dumps(edited))
+            assert not passes(place), name
 
 
 def honest(place: Path, number: int) -> list[Path]:
