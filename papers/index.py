@@ -157,6 +157,7 @@ bai2024adversarial
 bai2024shuffle
 bai2025secure
 central
+figures
 garcelon2021local
 he2025policy
 ```

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import os
+import stat
 import sys
 import uuid
 from pathlib import Path
@@ -211,3 +213,16 @@ def test_paths_of_this_machine_need_nothing(monkeypatch, tmp_path):
         tacit.run(**SMALL, out=Path("s3://bucket/run"))  # which has one slash left
     assert isinstance(resolve_location("C:odd//name"), Path)
     assert storage_paths.is_local(resolve_location("a/b"))
+
+
+def test_a_pipe_is_written_to_and_not_replaced(tmp_path):
+    """As the null device is: a rename would put a file in its place."""
+    place = tmp_path / "pipe"
+    os.mkfifo(place)
+    reader = os.open(place, os.O_RDONLY | os.O_NONBLOCK)
+    try:
+        write_whole(place, b"content")
+        assert os.read(reader, 99) == b"content"
+        assert stat.S_ISFIFO(place.stat().st_mode)
+    finally:
+        os.close(reader)

@@ -584,5 +584,5 @@ def test_coefficients_of_features_with_intervals(tmp_path):
     assert "ward=<a>" not in page
     found = study.posterior()
     for value in (10.0 * found.mean.T).ravel():
-        assert f"{value:.4g}"[:5] in shown
+        assert f">{value:.3f}<small>" in shown
     assert "Policy by name" not in page

@@ -173,8 +173,11 @@ def make_directory(path: Path) -> None:
 
 
 def write_whole(path: Path, content: bytes) -> None:
-    """Write a file so that it is there completely or not at all (P1)."""
-    write_together(path.parent, {path.name: content})
+    """Write a file, completely or not at all (P1); devices and pipes are written to, never replaced."""
+    if is_local(path) and path.exists() and not path.is_file() and not path.is_dir():
+        path.write_bytes(content)
+    else:
+        write_together(path.parent, {path.name: content})
 
 
 def write_together(directory: Path, files: Mapping[str, bytes]) -> None:
