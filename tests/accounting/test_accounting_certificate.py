@@ -13,6 +13,7 @@ from tacit._version import __version__
 from tacit.accounting.calibrate import events_of
 from tacit.accounting.certificate import Certificate, CertifiedFamily, certify
 from tacit.accounting.claims import PrivacyClaim, PrivacyUnit, no_privacy
+from tacit.accounting.composition import epsilon_of
 from tacit.accounting.events import BinomialEvent, GaussianEvent, LaplaceEvent, PureEvent, UnprotectedEvent
 from tacit.accounting.families import Family
 from tacit.errors import InvalidInput
@@ -216,3 +217,16 @@ def test_the_words_of_earlier_versions_are_derived_anew_and_those_of_this_one_co
     for name in ("collusion", "verdict", "statement"):
         with pytest.raises(InvalidInput, match="words must follow"):
             Certificate.from_dict({**plain, name: f"{plain[name]}\n"})
+
+
+def test_people_in_other_stages_count_at_every_delta() -> None:
+    """The curve is the largest of all exposures: where `others` cost more, epsilon, curve and verdict say so."""
+    small, large = (((GaussianEvent(sigma=sigma, shift=1.0), 1),) for sigma in (8.0, 2.0))
+    alone, both = (certify(small, (), claim(), calibration="tight", others=others) for others in ((), (large,)))
+    worst = certify(large, (), claim(), calibration="tight")
+    assert alone.holds
+    assert not both.holds
+    assert both.epsilon == worst.epsilon == epsilon_of(large, 1e-6)
+    assert both.curve == worst.curve
+    assert all(more >= less for (_, more), (_, less) in zip(both.curve, alone.curve, strict=True))
+    assert both.derived() == both

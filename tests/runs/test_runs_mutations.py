@@ -21,14 +21,16 @@ import pytest
 from study_fakes import REHEARSAL
 
 import tacit
+from tacit.accounting.certificate import Certificate
 from tacit.cli import main
-from tacit.documents import vouched, without_seal
+from tacit.documents import json_values, vouched, without_seal
 from tacit.errors import TacitError
 from tacit.runs.comparison import Run, run_comparison
 from tacit.runs.config import RunConfig
 from tacit.runs.signature import PRIVATE, PUBLIC, new_keys
 from tacit.runs.verify import VERSIONS
 from tacit.study.collector import Collector
+from tacit.study.contract import certificate_under
 from tacit.study.design import plan_study
 from tacit.study.device import Device
 from tacit.study.learn_files import save_learned
@@ -392,3 +394,38 @@ def test_the_committed_run_found_all_of_them():
     assert all(one["missed"] == [] and one["true as it was"] for one in found["kinds"].values())
     assert found["honest"]["directories"] >= 200
     assert found["honest"]["false alarms"] == []
+
+
+def test_a_trial_under_the_claim_of_another_is_false(tmp_path):
+    """What was released has the noise of epsilon 5; claim and certificate say 1; the digest fits."""
+    contents = []
+    for epsilon in ("1", "5"):
+        out = tmp_path / f"trial-{epsilon}.json"
+        words = ["trial", "run", "always 0", "--environment", WORLD, "--against", "always 1", "--users", "40"]
+        words += ["--trust", "local", "--epsilon", epsilon, "--delta", "0", "--out", str(out)]
+        assert main(words) == 0
+        contents.append(json.loads(out.read_text()))
+    small, large = contents
+    forged = tmp_path / "forged.json"
+    swapped = {"certificate": small["certificate"]}
+    forged.write_text(json.dumps(vouched({**without_seal(large), **swapped})))
+    assert not passes(forged)
+    forged.write_text(json.dumps(vouched(without_seal(large))))
+    assert passes(forged)
+
+
+def test_a_rehearsed_policy_that_calls_its_noise_secure_is_not_verified(tmp_path):
+    place = a_study(tmp_path) / "policy.json"
+    content = without_seal(json.loads(place.read_text()))
+    content["releases"] = [{**row, "noise": "secure"} for row in content["releases"]]
+    content["certificate"] = plain_under(content["certificate"], "secure")
+    forged = tmp_path / "policy.json"
+    forged.write_text(json.dumps(vouched(content)))
+    found = tacit.verify(forged)
+    assert found.outcome == "not verified", found.why
+    assert "secure" in found.why
+
+
+def plain_under(stated, noise: str):
+    """The certificate as it would be with another source of noise."""
+    return json_values(certificate_under(Certificate.from_dict(stated), noise).to_dict())
