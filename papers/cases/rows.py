@@ -106,7 +106,8 @@ def read(name: str) -> tuple[dict[str, Floats], Ints]:
     head, *lines = (line.split(",") for line in io.StringIO(text).read().split())
     columns = dict(zip((entry.strip('"') for entry in head), zip(*lines, strict=True), strict=True))
     classes = np.unique(np.array(columns.pop(FILES[name][2])), return_inverse=True)[1].astype(np.int64)
-    return {key: np.array(values, dtype=np.float64) for key, values in columns.items() if key}, classes
+    known = {key: np.array(values) for key, values in columns.items() if key}
+    return {key: np.where(values == "NA", "nan", values).astype(np.float64) for key, values in known.items()}, classes
 
 
 class Rows:
@@ -127,7 +128,8 @@ class Rows:
         self._means = sums / sums.sum(axis=1, keepdims=True)
 
     def _key(self, x: Floats) -> NDArray[np.uint64]:
-        return np.asarray((np.ascontiguousarray(x).view(np.uint64) * self._odd).sum(axis=1))
+        bits = np.ascontiguousarray(x).view(np.uint64)  # of round numbers the lower ones are zero: mix, then add
+        return np.asarray(((bits ^ (bits >> np.uint64(32))) * self._odd).sum(axis=1))
 
     def contexts(self, people: int, rng: np.random.Generator) -> Floats:
         """Rows of so many people."""
