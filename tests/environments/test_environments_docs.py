@@ -26,9 +26,11 @@ def test_other_kinds_of_environments_are_listed_with_what_plays_in_them(name):
     kind, learners = rows()[name]
     assert (
         kind
-        == {"LossWorld": "layered, adversarial losses", "DoseBandit": "real-valued doses"}[
-            type(make_environment(name)).__name__
-        ]
+        == {
+            "LossWorld": "layered, adversarial losses",
+            "DoseBandit": "real-valued doses",
+            "FeatureBandit": "rows of features, one decision",
+        }[type(make_environment(name)).__name__]
     )
     assert learners
 

@@ -40,13 +40,17 @@ def plain(text: str) -> str:
     return re.sub(r"\s*\n[ \t#]*", " ", text)
 
 
+GENERATED = ("cli.md",)
+"""Pages that are made while the documentation is built (`docs/command_line.py`)."""
+
+
 def missing_documents(name: str, text: str) -> list[str]:
     """The Markdown files that this text names and that are neither beside it nor where documents are."""
     folders = [ROOT / Path(name).parent, *(ROOT / place for place in (".", "docs", "docs/decisions", "docs/papers"))]
     folders += [ROOT / "docs" / "operations", ROOT / "docs" / "cases"]
     if Path(name).name in ("cards.py", "test_papers_cards.py"):  # templates of cards stand beside their experiments
         folders += sorted((ROOT / "papers").glob("*/"))
-    named = DOCUMENT.findall(text)
+    named = [document for document in DOCUMENT.findall(text) if Path(document).name not in GENERATED]
     return [document for document in named if not any((folder / document).is_file() for folder in folders)]
 
 

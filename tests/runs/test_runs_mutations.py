@@ -336,6 +336,26 @@ def test_every_value_of_a_study_is_derived_or_signed(tmp_path, keys):
     assert wrong == []
 
 
+def test_an_exchanged_policy_beside_its_study_is_found(tmp_path):
+    place = a_study(tmp_path)
+    file = place / "policy.json"
+    content = json.loads(file.read_text())
+    learned = content["policy"]["policy"]["actions"]
+    other = {**content["policy"]["policy"], "actions": [[1 - action for action in row] for row in learned]}
+    changes = {
+        "tables": {"policy": {**content["policy"], "policy": other}},
+        "killed": {"policy": {**content["policy"], "killed": True}},
+        "version": {"version": "0.7.9", "certificate": {**content["certificate"], "epsilon": 0.001}},
+        "no releases": {"releases": None},
+        "people": {"releases": [{**row, "people": 5} for row in content["releases"]]},
+    }
+    assert passes(place)
+    for name, change in changes.items():
+        for edited in (vouched({**without_seal(content), **change}), {**without_seal(content), **change}):
+            file.write_text(json.dumps(edited))
+            assert not passes(place), name
+
+
 def honest(place: Path, number: int) -> list[Path]:
     """Runs, releases and bundles that differ in what decides their files."""
     learners = ("psrl", "ucbvi", "uniform", "optimal")

@@ -469,7 +469,7 @@ def _trial(content: Mapping[str, Any]) -> Findings:
                 found.wrong.append("what was released does not have the noise of its claim")
             derived = as_stated(plain["certificate"], arms.certificate(), trial.version)
             found.compare(plain["certificate"], derived, "certificate", trial.version)
-    found.not_derived += ["environment", "arms", "bounds", "sums", "truth"]
+    found.not_derived += ["environment", "arms", "bounds", "seed", "command", "sums", "truth"]
     found.right = "its verdict follows from what was released, its noise and certificate from its claim"
     return found
 

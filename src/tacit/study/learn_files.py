@@ -250,7 +250,7 @@ def _check_alone(found: Findings, content: Mapping[str, Any]) -> dict[str, Any]:
         found.right = "it is as it was written (what it was learned from, its directory shows)"
         found.not_derived.append("policy")
         return {}
-    found.not_derived.append("where the noise came from")
+    found.not_derived += ["request", "where the noise came from"]
     whole = content.get("format") in (LEARNED_FORMAT, EVALUATION_FORMAT)
     evaluation = content.get("format") == EVALUATION_FORMAT
     request: Any = (EvaluationRequest.from_dict if evaluation else _request)(stated["request"])

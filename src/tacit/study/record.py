@@ -12,12 +12,13 @@ V1  `replayed` runs the learner again, from its first coins, over the stored rel
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, Final
 
 from tacit._version import __version__
-from tacit.documents import digest
+from tacit.documents import digest, json_values, same
 from tacit.errors import require
 from tacit.policies import AnyPolicy, Policy, policy_from_dict, tabular
 from tacit.policies.feature_policy import FeaturePolicy
@@ -30,7 +31,7 @@ from tacit.study.state import LearnerState
 from tacit.study.study import Study
 from tacit.study.wire import ReleasePayload, sha256
 
-__all__ = ["ENTRIES", "FORMAT", "FORMAT_VERSION", "export_policy", "named_policy", "replayed"]
+__all__ = ["ENTRIES", "FORMAT", "FORMAT_VERSION", "export_policy", "named_policy", "replayed", "require_exported"]
 
 KINDS: Final = ("begin", "plan", "ask", "take", "void")
 FORMAT: Final = "tacit-study-policy"
@@ -55,8 +56,7 @@ def export_policy(study: Study, path: str | Path, key: str | Path | None = None)
     target, found = Path(path), study.status()
     certificate = study.certificate()
     require(bool(found["releases"]), "a study must have learned something to be exported", "no release", "take one")
-    learned = study.policy() if study.design.features is not None else over_states(study.design, study.policy())
-    policy = named_policy(study.design, learned, killed=found["state"] == "ended")
+    policy = _exported(study, study.policy(), killed=found["state"] == "ended")
     content: dict[str, Any] = {
         "format": FORMAT,
         "format_version": FORMAT_VERSION,
@@ -77,6 +77,30 @@ def export_policy(study: Study, path: str | Path, key: str | Path | None = None)
         chosen = study.key if key is None else Path(key)
         write_json(target, whole if chosen is None else sign(whole, chosen))
     return target
+
+
+def _exported(study: Study, policy: AnyPolicy, *, killed: bool) -> NamedPolicy | FeaturePolicy:
+    over = policy if study.design.features is not None else over_states(study.design, policy)
+    return named_policy(study.design, over, killed=killed)
+
+
+def require_exported(study: Study, content: Mapping[str, Any]) -> None:
+    """Raise unless an exported policy is what this study had learned after one of its steps."""
+    parts, status = study.parts, study.status()
+    with study.store.reading() as connection:
+        steps = connection.execute("SELECT belief, plan, memory, coins FROM belief ORDER BY step DESC").fetchall()
+        taken = connection.execute("SELECT bytes FROM release").fetchall()
+    heads = [ReleasePayload.parse(bytes(row[0])).head.text for row in taken]
+    listed = content["study"] == study.design.digest and content["head"] in heads
+    listed = listed and all(row in status["releases"] for row in content["releases"])
+    require(listed, "a policy must list releases of its study", "others")
+    killed = content["policy"]["killed"]
+    minds = (LearnerState.read(row, packages_of(parts.learner, *parts.channels)) for row in steps)
+    learned = (_exported(study, study.policy_of(mind), killed=killed) for mind in minds if mind.plan is not None)
+    wanted = (not killed or status["state"] == "ended") and any(
+        same(content["policy"], json_values(one.to_dict())) for one in learned
+    )
+    require(wanted, "a policy must be one that its study learned", "another")
 
 
 def named_policy(design: Design, policy: AnyPolicy, *, killed: bool) -> NamedPolicy | FeaturePolicy:

@@ -407,7 +407,10 @@ class Study:
     def policy(self) -> AnyPolicy:
         """What has been learned so far: the policy of the last plan, or what the belief holds since."""
         with self.store.reading() as connection:
-            mind = self._mind(connection)
+            return self.policy_of(self._mind(connection))
+
+    def policy_of(self, mind: LearnerState) -> AnyPolicy:
+        """The policy in a state of its learner."""
         require(mind.plan is not None, "a study must have planned a stage to have a policy", "none", "plan first")
         planned = None if mind.plan is None else mind.plan.policy
         found = self.parts.learner.policy(mind.belief, planned)

@@ -44,7 +44,7 @@ from tacit.study.collector import Collector
 from tacit.study.contract import Head, certificate_under, parts_of
 from tacit.study.databases import FILES
 from tacit.study.learn_files import POLICIES, is_learned, verify_learned
-from tacit.study.record import ENTRIES, FORMAT, FORMAT_VERSION, named_policy, replayed
+from tacit.study.record import ENTRIES, FORMAT, FORMAT_VERSION, named_policy, replayed, require_exported
 from tacit.study.store import Database
 from tacit.study.study import DESIGN, Study
 from tacit.study.wire import ReleasePayload
@@ -169,9 +169,11 @@ def _study_files(found: Findings, place: Path, study: Study) -> None:
                 found.wrong.append(f"{path.name} is not the bundle of this study")
         elif path.suffix == ".json" and read_json(path).get("format") == FORMAT:
             found.looked_at[path.name] = "derived"
-            inner = verify_policy(path)
-            if inner.outcome == "FALSE" or read_json(path).get("study") != study.design.digest:
-                found.wrong.append(f"{path.name} is not a policy of this study: {inner.why}")
+            inner = _policy(path)
+            with inner.deriving("it was not learned here"):
+                require_exported(study, read_json(path))
+            if inner.doubt:
+                found.wrong.append(f"{path.name} is not a policy of this study: {inner.doubt}")
         elif path.name in SECRETS:
             found.looked_at[path.name] = "not looked at"
         elif path.name not in (name, DESIGN, SIGNATURES, *(name + end for end in RUNNING)):
@@ -223,22 +225,25 @@ def verify_collector(
 def verify_policy(path: str | Path, *, key: str | Path | None = None, needed: Require = ()) -> Verdict:
     """Whether an exported policy states what its design gives; that it was learned shows the study's directory only."""
     place = Path(path)
-    content = read_json(place)
+    content, found = read_json(place), _policy(place)
+    verdict = judged(place, found, key, needed)
+    if verdict.true and key is None and not needed and any(row["noise"] == "secure" for row in content["releases"]):
+        # Whoever rehearsed could write "secure": that it was, the study's directory shows, or a party that is trusted.
+        found.unknown.append("that its noise was secure nothing in it shows: insist on a key, or verify its study")
+        return judged(place, found, key, needed)
+    return verdict
+
+
+def _policy(place: Path) -> Findings:
+    content, found = read_json(place), Findings(kind="policy of a study")
     require(content.get("format") == FORMAT, f"{place} must be a {FORMAT}", content.get("format"))
-    found = Findings(kind="policy of a study")
     found.sealed(content)
     found.looked_at = {place.name: "derived"}
     check_digest(found, content)
     check_version(found, content.get("version"))
     with found.deriving("it does not state what its design gives"):
         _check_policy(found, without_seal(content))
-    verdict = judged(place, found, key, needed)
-    secure = any(row.get("noise") == "secure" for row in content.get("releases", ()) if isinstance(row, Mapping))
-    if verdict.true and secure and key is None and not needed:
-        # Whoever rehearsed could write "secure": that it was, the study's directory shows, or a party that is trusted.
-        found.unknown.append("that its noise was secure nothing in it shows: insist on a key, or verify its study")
-        return judged(place, found, key, needed)
-    return verdict
+    return found
 
 
 def _check_policy(found: Findings, content: Mapping[str, Any]) -> None:
