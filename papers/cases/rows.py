@@ -7,8 +7,9 @@ where the action is the class of the row. The learner sees the reward of the act
 
     declaration    a sample of rows is public: `PUBLIC` of them, drawn by seed 0. A column is declared from the 15th to
                    the 85th percentile of the public rows; a column without a spread there is left out. People are
-                   drawn from the other rows only. The 15th was chosen among seven percentiles from 0 to the 20th by
-                   runs whose people were drawn from the public rows, with seeds 100 to 103; no other row was used
+                   drawn from the other rows only. The 15th was chosen among seven percentiles from 0 to the 20th, and
+                   the norm of `Features` among three, by runs whose people were drawn from the public rows, with seeds
+                   100 to 103; no other row was used
     learner        auto (lin-ts), delta 1e-6, seeds 0 to 19; no privacy, central and shuffle trust at epsilon 1
     measured       right decisions of all people during the run, and of the last policy over all rows that are not
                    public; intervals are 95 % t intervals over seeds
