@@ -60,9 +60,8 @@ def frontier_tables() -> dict[str, str]:
 
 def case_tables() -> dict[str, str]:
     """The raw tables of the pages about cases and about linear learners, from the committed results."""
-    from papers.features.page import frontier_table, load
-
     from papers.cases import classics, recommender, recommender_package, titration_budget, titration_measures
+    from papers.features.page import frontier_table, load
 
     def read(name: str, file: str) -> Any:
         return json.loads((FOLDER.parents[1] / "results" / "cases" / name / file).read_text(encoding="utf-8"))

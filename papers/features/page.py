@@ -54,19 +54,24 @@ def _kind(cell: Mapping[str, Any]) -> str:
     return f"{'shared' if cell['shared'] else 'own'}, {cell['features']}, {cell['actions']}"
 
 
-def bars_table(rows: Iterable[Row]) -> str:
-    """Every size that was fixed beforehand."""
-    lines = []
+def bars_table(rows: list[Row]) -> str:
+    """Every size that was fixed beforehand, beside no privacy."""
+    lines, sized = [], lambda cell: (_kind(cell), cell["episodes"])
+    exact = {sized(row["cell"]): f"{row['share']:.3f}" for row in rows if row["cell"]["trust"] == "none"}
     for row in rows:
         cell = row["cell"]
+        if cell["trust"] == "none":
+            continue
         bar = (
             "-"
             if cell["bar"] is None
             else f"≤ {cell['bar']:g}, {'met' if row['share'] <= cell['bar'] else '**missed**'}"
         )
         final = f"{row['final share']:.3f}"
-        lines.append((cell["trust"], _kind(cell), f"{cell['episodes']:,}", _shown(row), bar, final))
-    head = ("trust", "parameters, d, A", "people", "share of uniform's regret", "bar", "final policy")
+        lines.append(
+            (cell["trust"], _kind(cell), f"{cell['episodes']:,}", _shown(row), exact.get(sized(cell), "-"), bar, final)
+        )
+    head = ("trust", "parameters, d, A", "people", "share of uniform's regret", "no privacy", "bar", "final policy")
     return _table(head, lines)
 
 
