@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from benchmarks.bench_warm_start import released_log
 from study_fakes import REHEARSAL
 from study_world import fast_directory
 
@@ -140,6 +141,12 @@ def equal(learner, trust, declared):
     assert len(found) > len(design.channels)
     assert found == simulated(design, 5, world, declared)
     return design
+
+
+def test_a_study_that_starts_with_a_log_plans_what_a_simulation_plans():
+    log = released_log(WORLD, 500, seed=3)
+    design = equal("auto", "central", {"start": log, "states": log.states, "actions": log.actions})
+    assert (design.learner, design.epsilon_with_log, design.start) == ("bucb", 2.0, log)
 
 
 @pytest.mark.parametrize(("learner", "trust"), CASES)

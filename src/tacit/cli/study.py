@@ -80,6 +80,9 @@ def _new(
     features: Annotated[
         Path | None, typer.Option(help="In place of states and horizon: the declaration of people's rows, as JSON.")
     ] = None,
+    start: Annotated[
+        Path | None, typer.Option(help="The learned.json of a log: its released sums are stage 0 of bucb.")
+    ] = None,
     json: AsJson = False,
 ) -> None:
     """Plan a study: noise for the claim, stages, certificate. The design goes to the collector as design.json."""
@@ -89,7 +92,7 @@ def _new(
         both = sorted(option for option in ("states", "horizon") if wanted.pop(option) is not None)
         require(not both, "features come in place of states and horizon", f"also --{', --'.join(both)}" if both else "")
     if design is not None:
-        told = {**wanted, "support": support, "sees": sees, "features": features}
+        told = {**wanted, "support": support, "sees": sees, "features": features, "start": start}
         given = sorted(option for option, value in told.items() if value is not None)
         require(not given, "a design has all options in it", f"also --{', --'.join(given)}" if given else "")
         from tacit.study.contract import read_design_file
@@ -117,6 +120,7 @@ def _new(
             support=support,
             sees=sees,
             features=features,
+            start=start,
         )
     _begin(directory, planned, json=json)
 

@@ -1,4 +1,4 @@
-"""`WarmStart`: the released sums of a log as stage 0 of a run, with budget and certificate composed.
+"""`WarmStart`: the released sums of a log as stage 0 of a run or study, with budget and certificate composed.
 
     learned.json -> counts, events of a person of the log          (`tacit learn`)
     events of the run at ε'   such that   (log, run) together are (ε, δ)-private for a person who is in both
@@ -12,7 +12,7 @@ G2  People of the log may come to the run. The claim is about a person with all 
 from __future__ import annotations
 
 import base64
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
@@ -23,7 +23,7 @@ from tacit.accounting.claims import PrivacyClaim, PrivacyUnit
 from tacit.accounting.composition import delta_of
 from tacit.accounting.events import Events
 from tacit.documents import digest
-from tacit.errors import InvalidInput, NotSupported, require, require_count
+from tacit.errors import MAX_HORIZON, MAX_REPORTS, InvalidInput, NotSupported, require, require_count
 from tacit.protocol import TOTALS
 from tacit.release.contract import StageSize
 from tacit.release.request import PrivacyRequest
@@ -97,10 +97,10 @@ class WarmStart:
         found = cls(
             states=tuple(plain["states"]),
             actions=tuple(plain["actions"]),
-            horizon=require_count("horizon", plain["horizon"]),
+            horizon=require_count("horizon", plain["horizon"], most=MAX_HORIZON),
             rewards=(float(plain["rewards"][0]), float(plain["rewards"][1])),
             people=require_count("people", plain["people"]),
-            reports=require_count("reports", plain["reports"]),
+            reports=require_count("reports", plain["reports"], most=MAX_REPORTS),
             epsilon=plain["epsilon"],
             delta=plain["delta"],
             payloads=tuple(base64.b64decode(text, validate=True) for text in plain["payloads"]),
@@ -145,16 +145,29 @@ class WarmStart:
             for f in plan.families()
         )
 
-    def require_world(self, world: Any, claim: PrivacyClaim) -> None:
-        """Raise unless this is a log of such a world, held by the curator of the run."""
-        sizes = (tuple(world.state_names), tuple(world.action_names), int(world.horizon))
-        same = sizes == (self.states, self.actions, self.horizon)
-        require(same, "start must be of a log with the run's states, actions and horizon", "others")
-        require(self.rewards == (0.0, 1.0), "start must be of a log with rewards in [0, 1]", self.rewards)
-        if claim.trust != "central":
+    @property
+    def line(self) -> str:
+        """The log in words, with its digest."""
+        cost = f"epsilon {self.epsilon:g}, delta {self.delta:g}"
+        return f"a log of {self.people:,} people, {cost}, sha256 {digest(self.to_dict())[:16]}"
+
+    def require_world(
+        self,
+        states: Sequence[str],
+        actions: Sequence[str],
+        horizon: int,
+        trust: str,
+        rewards: tuple[float, float] = (0.0, 1.0),
+    ) -> None:
+        """Raise unless this is a log of such a world, held by a curator as what follows."""
+        same = (tuple(states), tuple(actions), horizon) == (self.states, self.actions, self.horizon)
+        require(same, "start must be of a log with the same states, actions and horizon", "others")
+        bounds = f"[{rewards[0]:g}, {rewards[1]:g}]"
+        require(self.rewards == rewards, f"start must be of a log with rewards in {bounds}", self.rewards)
+        if trust != "central":
             raise NotSupported(
-                "a run that starts with a log needs trust 'central': a curator held the log, and a certificate of "
-                f"trust '{claim.trust}' would not be true of it"
+                "what starts with a log needs trust 'central': a curator held the log, and a certificate of "
+                f"trust '{trust}' would not be true of it"
             )
 
 
@@ -203,7 +216,7 @@ def remaining_epsilon(claim: PrivacyClaim, before: Events, events_at: Callable[[
 
 @dataclass(frozen=True, kw_only=True)
 class AfterLog:
-    """The privatizer of a run whose people may be in a log that was released before."""
+    """The privatizer of a run or study whose people may be in a log that was released before."""
 
     inner: Any
     start: WarmStart
@@ -238,13 +251,13 @@ def after_log(request: PrivacyRequest, given: object, environment: Any) -> Any:
     if given is None:
         return made
     start = WarmStart.of(given)
-    start.require_world(environment, made.claim)
+    start.require_world(environment.state_names, environment.action_names, environment.horizon, made.claim.trust)
 
     def events_at(epsilon: float) -> Events:
         found: Any = make_privatizer(replace(request, epsilon=epsilon))
         return found.events()  # type: ignore[no-any-return]
 
-    left = remaining_epsilon(_composed_claim(made.claim, start), start.events, events_at)
+    left = remaining_epsilon(composed_claim(made.claim, start), start.events, events_at)
     return make_privatizer(replace(request, epsilon=left))
 
 
@@ -254,9 +267,9 @@ def composed(privatizer: Any, config: RunConfig) -> Any:
         return privatizer
     start = WarmStart.of(config.start)
     asked = replace(privatizer.claim, epsilon=float(config.epsilon or 0.0))
-    return AfterLog(inner=privatizer, start=start, claim=_composed_claim(asked, start))
+    return AfterLog(inner=privatizer, start=start, claim=composed_claim(asked, start))
 
 
-def _composed_claim(claim: PrivacyClaim, start: WarmStart) -> PrivacyClaim:
-    """The claim of a run for a person who is in the log as well (G2)."""
+def composed_claim(claim: PrivacyClaim, start: WarmStart) -> PrivacyClaim:
+    """The claim of a run or study for a person who is in the log as well (G2)."""
     return replace(claim, unit=replace(claim.unit, reports=claim.unit.reports + start.reports))

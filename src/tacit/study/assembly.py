@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from fractions import Fraction
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 import numpy as np
 
@@ -44,6 +44,7 @@ from tacit.release.loss_release import LossPlan
 from tacit.release.request import PrivacyRequest, make_claim
 from tacit.release.returns import OneBitReturns
 from tacit.release.shuffle_release import ShufflePlan
+from tacit.release.stage import EVERYTHING
 from tacit.release.staged import Staged
 from tacit.release.table import OVER_SUPPORT, make_privatizer
 from tacit.release.totals_release import TotalsPlan
@@ -58,6 +59,7 @@ from tacit.runs.builder import RunRequest, count_shape, privacy_request
 from tacit.runs.config import RunConfig, parse_learner
 from tacit.runs.gradient_builder import GradientBuilder
 from tacit.runs.loss_builder import LossBuilder
+from tacit.runs.warm_start import AfterLog, WarmStart, composed_claim, remaining_epsilon
 from tacit.study import uniform_assignment
 from tacit.study.declarations import Features, declared_words, seen_support
 from tacit.support import Support
@@ -78,6 +80,7 @@ class StudyParts:
     basis: ReleasePlan
     channels: tuple[Release, ...]
     claim: PrivacyClaim
+    """Of the stages; the certificate has that of log and stages together, where a study starts with a log."""
     events: Events
     """What a person with all reports of the unit is exposed to at the worst, over the study."""
     certificate: Certificate
@@ -119,6 +122,8 @@ class Choices:
     sees: Features | None
     features: RowFeatures | None
     """The declaration of people's rows, where the study is over rows of features."""
+    start: WarmStart | None
+    epsilon_with_log: float | None
 
     @classmethod
     def of(cls, design: StudyDesign) -> Choices:
@@ -165,23 +170,50 @@ def study_parts(choices: Choices) -> StudyParts:
     if choices.ladder and own:
         raise NotSupported(f"a ladder needs stages of one size, and {choices.learner} plans stages of its own sizes")
     claim = replace(make_claim(_request(chosen, world, asks)), unit=choices.unit)
-    privatizer = Staged(channels=channels, basis=basis)
+    staged = Staged(channels=channels, basis=basis)
+    privatizer, before = _after_log(staged, claim, choices), () if choices.start is None else choices.start.events
     episodes = sum(channel.target for channel in channels)
     terms = terms_of(privatizer, noise="secure", episodes=episodes, users_per_batch=channels[0].target)
     told = declared_words(choices.support, choices.sees)
     if asks is LossQuery:
         told |= {"losses": "private", "first states": "private: part of the trajectory"}
+    if choices.start is not None:
+        told |= {"log": f"released before: {choices.start.line}"}
     terms = replace(terms, public={**terms.public, "batch sizes": _public_sizes(channels, choices.ladder), **told})
     found = privatizer.certificate().under(terms)
-    against = coalitions(channels, lambda some: basis.exposure(some, choices.unit.reports), found.epsilon)
+    reports = choices.unit.reports
+    against = coalitions(channels, lambda some: (*before, *basis.exposure(some, reports)), found.epsilon)
     return StudyParts(
         learner=learner,
         basis=basis,
         channels=channels,
         claim=claim,
-        events=privatizer.events(),
+        events=staged.events(),
         certificate=replace(found, coalitions=against),
     )
+
+
+def _after_log(staged: Staged, claim: PrivacyClaim, choices: Choices) -> Any:
+    """The stages, with the log before them if there is one: what a person who is in both is exposed to."""
+    if choices.start is None:
+        return staged
+    whole = composed_claim(replace(claim, epsilon=cast("float", choices.epsilon_with_log)), choices.start)
+    return AfterLog(inner=staged, start=choices.start, claim=whole)
+
+
+def epsilon_after_log(choices: Choices) -> float:
+    """What a log leaves of the epsilon of both for the stages, by the exact accountant."""
+    start = cast("WarmStart", choices.start)
+
+    def exposed_at(epsilon: float) -> Events:
+        asked = replace(choices, epsilon=epsilon)
+        plan = _central_batches(*_chosen(asked), asked)
+        one = StageSize(target=asked.target, least=asked.least, query=EVERYTHING)
+        return plan.exposure(plan.channels([one] * asked.unit.reports), asked.unit.reports)
+
+    claim = replace(make_claim(_request(*_chosen(choices), BatchQuery)), unit=choices.unit)
+    asked = replace(claim, epsilon=cast("float", choices.epsilon_with_log))
+    return remaining_epsilon(composed_claim(asked, start), start.events, exposed_at)
 
 
 def _require_rows(chosen: RunRequest, choices: Choices) -> None:
@@ -254,6 +286,8 @@ def _chosen(choices: Choices) -> tuple[RunRequest, Any]:
     row.check(name, options)
     if row.reference:
         raise InvalidInput(f"{name} is a reference line of simulations and learns nothing; choose a learner")
+    if choices.start is not None and not row.warm:
+        raise NotSupported(f"{name} cannot start with a log; use bucb")
     config = RunConfig(
         environment=environment,
         learner=choices.learner,
@@ -333,6 +367,7 @@ def _learner(chosen: RunRequest, world: TabularMDP, basis: Any, choices: Choices
         sizes=(choices.target,) * choices.stages,
         baseline=chosen.baseline,
         budget=config.budget,
+        log=None if choices.start is None else choices.start.counts,
     )
     try:
         return chosen.row.build(request)

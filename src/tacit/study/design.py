@@ -42,7 +42,8 @@ from tacit.release.contract import Release
 from tacit.release.registry import channel_from_dict
 from tacit.renamed import stored, today
 from tacit.runs.config import parse_learner
-from tacit.study.assembly import Choices, StudyParts, study_parts, unknown_world
+from tacit.runs.warm_start import WarmStart
+from tacit.study.assembly import Choices, StudyParts, epsilon_after_log, study_parts, unknown_world
 from tacit.study.declarations import Features, declared_features, declared_support, declared_words, seen_support
 from tacit.study.size_grid import require_ladder
 from tacit.support import Support
@@ -51,8 +52,11 @@ __all__ = ["StudyDesign", "StudyParts", "plan_study"]
 
 FORMAT: Final = "tacit-study"
 FORMAT_VERSION: Final = 1
-OPTIONAL: Final = frozenset(("baseline", "loss_budget", "stage_loss_budget", "support", "sees", "features"))
-DECLARED: Final[Mapping[str, Any]] = {"support": Support, "sees": Features, "features": RowFeatures}
+WITH_LOG: Final = ("start", "epsilon_with_log")
+OPTIONAL: Final = frozenset(("baseline", "loss_budget", "stage_loss_budget", "support", "sees", "features", *WITH_LOG))
+DECLARED: Final[Mapping[str, Any]] = {
+    "support": Support, "sees": Features, "features": RowFeatures, "start": WarmStart
+}  # fmt: skip
 ROW: Final = ("row",)
 """The one state of a study over rows of features."""
 TRUSTS: Final = tuple(trust for trust in get_args(Trust) if trust != "none")
@@ -71,6 +75,7 @@ class StudyDesign:
     learner: str
     trust: Trust
     epsilon: float
+    """What all reports of a person in the stages may cost."""
     delta: float
     stages: int
     """How many stages report, where the learner does not plan its own."""
@@ -106,6 +111,10 @@ class StudyDesign:
     """The public declaration of what a policy sees of a state; None: the state itself."""
     features: RowFeatures | None = None
     """The public declaration of people's rows; None: people are in states."""
+    start: WarmStart | None = None
+    """What was released of a log before: stage 0; None: there is none."""
+    epsilon_with_log: float | None = None
+    """What log and stages together may cost a person who is in both."""
 
     def to_dict(self) -> dict[str, Any]:
         """JSON-ready values."""
@@ -160,6 +169,12 @@ class StudyDesign:
         require(self.unit.per_stage == 1, "a person reports at most once in a stage (per_stage 1)", self.unit.per_stage)
         declared_support(self.support, self.states, self.actions, self.horizon)
         declared_features(self.sees, self.states)
+        if self.start is not None:
+            self.start.require_world(self.states, self.actions, self.horizon, self.trust, self.rewards)
+            require(self.sees is None, "a study that starts with a log has policies over states", "sees")
+        together = (self.start is None) == (self.epsilon_with_log is None)
+        require(together, "start and epsilon_with_log come together", "one of them")
+        _ = self.epsilon_with_log is None or require_epsilon(self.epsilon_with_log)
         if self.features is not None:
             one = self.states == ROW and self.horizon == 1 and self.sees is None and self.support is None
             rule = "a study over features must have one state, 'row', and one step, without support and sees"
@@ -187,7 +202,8 @@ class StudyDesign:
     def declarations(self) -> dict[str, str]:
         """What the design declares to be public about the world, in words; empty where it declares nothing."""
         rows = {} if self.features is None else {"features": f"public: {', '.join(self.features.names)}"}
-        return declared_words(seen_support(self.support, self.sees), self.sees) | rows
+        log = {} if self.start is None else {"start": f"public: {self.start.line}"}
+        return declared_words(seen_support(self.support, self.sees), self.sees) | rows | log
 
     @property
     def choice(self) -> str | None:
@@ -247,6 +263,7 @@ def plan_study(
     support: object = None,
     sees: object = None,
     features: RowFeatures | None = None,
+    start: object = None,
 ) -> StudyDesign:
     """Plan a study: calibrate the noise of every stage and certify what a person is exposed to over all of them.
 
@@ -258,7 +275,9 @@ def plan_study(
     with a `loss_budget` people lose at most this share of the largest return against it, with probability 95%.
     `support` and `sees` declare in public what can happen, and what policies see of a state
     (`tacit.study.declarations`). With `features` in place of states and horizon, people have rows of features
-    (`tacit.Features`), one decision each, and the learner is linear: lin-ts, lin-ucb or lin-greedy.
+    (`tacit.Features`), one decision each, and the learner is linear: lin-ts, lin-ucb or lin-greedy. `start`, the
+    learned.json of a log (`tacit learn`) under central trust, is stage 0 of bucb: `epsilon` is then what log and
+    stages cost a person who is in both, and the stages get what the log leaves.
 
     >>> design = plan_study(states=4, actions=("left", "right"), horizon=6, trust="shuffle", epsilon=1.0,
     ...                     delta=1e-6, stages=10, target=1000, stationary=True)
@@ -314,11 +333,14 @@ def plan_study(
         sees=seen,
         features=features,
     )
+    draft = draft if start is None else replace(draft, start=WarmStart.of(start), epsilon_with_log=draft.epsilon)
     return _calibrated(_resolved(draft))
 
 
 def _calibrated(draft: StudyDesign) -> StudyDesign:
-    """The design with the channels of its stages, if it keeps its claim."""
+    """The design with the channels of its stages, if it keeps its claim, with a log that it starts with."""
+    if draft.start is not None:
+        draft = replace(draft, epsilon=epsilon_after_log(Choices.of(draft)))
     parts = draft.parts()
     require(parts.certificate.holds, "a study must keep its claim", parts.certificate.verdict)
     return replace(draft, channels=tuple(channel.to_dict() for channel in parts.channels))
@@ -348,6 +370,9 @@ def _resolved(draft: StudyDesign) -> StudyDesign:
         many = {"features": draft.features.dimension, "actions": len(draft.actions)}
         linear = choose_linear(draft.trust, episodes=draft.stages * draft.target, **many)
         return replace(draft, learner=linear.learner, because=linear.because)
+    if draft.start is not None:
+        pooled = "bucb:share_across_steps=true" if draft.stationary else "bucb"
+        return replace(draft, learner=pooled, because="it is the learner that starts with a log")
     choice = choose_learner(
         Situation(
             trust=draft.trust,
