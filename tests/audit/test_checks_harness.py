@@ -15,7 +15,7 @@ from mutants.device import local
 from mutants.planted import SHAPE, claim_of
 from mutants.release import RELEASES, gradients, losses
 from mutants.shuffle import SHUFFLERS
-from papers.audit.release_rows import planned_moments
+from papers.audit.release_rows import planned_moments, planned_weights
 from tacit.audit.conformance import PROBES, NonConformant, check_privatizer, probe_of
 from tacit.audit.count_probe import ordinary_users
 from tacit.audit.harness import worst_pair
@@ -51,6 +51,11 @@ def moments(trust: str) -> Staged:
     return planned_moments(trust, 1.0, 0.0 if trust == "local" else 1e-6, shared=False, lots=False, users=12)
 
 
+def weights(trust: str) -> Staged:
+    """Weighted returns of two policies of one batch."""
+    return planned_weights(trust, 1.0, 0.0 if trust == "local" else 1e-6, users=12)
+
+
 CONFORMING = {**RELEASES, "one-bit returns": returns, "values of a log": values}
 GENERAL = {"fields", "shift", "measured", "exposed", "tails", "coins", "length", "lattice"}
 
@@ -72,16 +77,24 @@ def test_every_kind_of_release_conforms(name):
 
 
 @pytest.mark.statistical
+@pytest.mark.parametrize("made", [moments, weights])
 @pytest.mark.parametrize("trust", ["central", "shuffle", "local"])
-def test_moments_conform_under_every_trust_model(trust):
+def test_vectors_conform_under_every_trust_model(made, trust):
     """False alarms as above."""
-    report = check_privatizer(moments(trust), replicates=100)
+    report = check_privatizer(made(trust), replicates=100)
     assert {"claim", "certificate", "families", "state", "silence", *GENERAL} <= set(report.passed)
 
 
 def test_there_is_a_probe_for_every_query_that_is_answered():
     assert {asked for asked, _ in PRIVATIZERS} <= set(PROBES)
-    made = (*CONFORMING.values(), *CURATORS.values(), *SHUFFLERS.values(), local, partial(moments, "central"))
+    made = (
+        *CONFORMING.values(),
+        *CURATORS.values(),
+        *SHUFFLERS.values(),
+        local,
+        partial(moments, "central"),
+        partial(weights, "central"),
+    )
     assert {make().answers for make in made} == set(PROBES)
 
 

@@ -47,7 +47,7 @@ def test_the_practical_rule_ends_with_an_interval_too_and_others_do_not():
 
 
 def test_who_has_no_valid_bands_says_so():
-    with pytest.raises(InvalidInput, match="constants 'valid' exist for bucb, got ucbvi"):
+    with pytest.raises(InvalidInput, match="constants 'valid' exist for bucb, lin-ucb, got ucbvi"):
         assemble(config(learner="ucbvi", trust="central", constants="valid"))
     with pytest.raises(NotSupported, match="no declared support"):
         assemble(RunConfig(environment="riverswim", learner="bucb", episodes=2_000, seeds=(0,), constants="valid",
