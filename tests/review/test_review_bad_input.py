@@ -11,6 +11,7 @@ from pathlib import Path
 import bad_input
 import pytest
 
+import tacit
 from tacit import load_bundle
 from tacit.errors import InvalidInput
 
@@ -168,3 +169,10 @@ def test_a_bundle_of_another_format_is_refused(place):
         with pytest.raises(InvalidInput):
             load_bundle(other, unsigned=True)
         other.unlink()
+
+
+@pytest.mark.parametrize("call", [tacit.run, tacit.compare])
+@pytest.mark.parametrize("given", ["yes", 1, None])
+def test_progress_is_true_or_false(call, given):
+    with pytest.raises(InvalidInput, match="progress must be True or False"):
+        call(environment="riverswim", learner="psrl", episodes=20, workers=1, progress=given)

@@ -1,22 +1,27 @@
 from __future__ import annotations
 
 import base64
+import json
 import re
+import tomllib
 from html.parser import HTMLParser
 from pathlib import Path
 
+import jsonschema
 import numpy as np
 import pytest
 
 import tacit
 from papers import catalogue
 from papers.catalogue import EXPERIMENTS, Experiment
+from tacit.cli import main
 from tacit.errors import InvalidInput, UnknownName
 from tacit.runs.comparison import Run, run_comparison
 from tacit.runs.config import RunConfig
-from tacit.runs.files import read_comparison
+from tacit.runs.files import comparison_schema, read_comparison
 from tacit.runs.report import render_report, write_report
 
+ROOT = Path(__file__).parents[2]
 FILE = """
 name = "small"
 
@@ -82,6 +87,40 @@ def test_a_wrong_file_is_refused_in_words(file, old, new, words):
     file.write_text(FILE.replace(old, new))
     with pytest.raises(InvalidInput, match=words):
         read_comparison(file)
+
+
+def test_the_schema_of_files_is_the_published_one_and_agrees_with_the_reader(file, capsys):
+    schema = comparison_schema()
+    published = (ROOT / "docs" / "comparison.schema.json").read_text("utf-8")
+    assert main(["compare", "--schema"]) == 0
+    assert capsys.readouterr().out == published
+    assert json.loads(published) == schema
+    valid = jsonschema.Draft202012Validator(schema).is_valid
+    (shown,) = re.findall(
+        r"^```toml\n(.*?)^```$", (ROOT / "docs/engines.md").read_text("utf-8"), re.MULTILINE | re.DOTALL
+    )
+    file.write_text(shown)
+    _, runs = read_comparison(file)
+    assert [run.label for run in runs][-1] == "no learning"
+    assert len(runs) == 5
+    assert {len(run.config.seeds) for run in runs} == {20}
+    for text in (FILE, shown):
+        assert valid(tomllib.loads(text))
+    right = {"calibration": '"paper"', "constants": '"theory"', "sees": "[0, 1]", "seeds": "[3, 4]", "z": "[0.5, 1]"}
+    wrong = {"calibration": '"none"', "constants": '"big"', "batch": "true", "seeds": "0", "z": "[]", "epsilom": "1",
+             "trust": '"cental"', "episodes": "1.5", "learner": "7", "public_losses": "1"}  # fmt: skip
+    base = {"environment": '"riverswim"', "episodes": "60", "learner": '"ucbvi"'}
+    for entry in ({}, *({name: value} for name, value in right.items())):
+        text = "[[run]]\n" + "".join(f"{name} = {value}\n" for name, value in {**base, **entry}.items())
+        file.write_text(text)
+        assert read_comparison(file), entry
+        assert valid(tomllib.loads(text)), entry
+    for name, value in wrong.items():
+        text = "[[run]]\n" + "".join(f"{key} = {one}\n" for key, one in {**base, name: value}.items())
+        file.write_text(text)
+        with pytest.raises(InvalidInput):
+            read_comparison(file)
+        assert not valid(tomllib.loads(text)), name
 
 
 def test_a_missing_or_empty_file_is_refused(tmp_path):
@@ -287,7 +326,7 @@ def test_lists_are_swept_in_files_and_in_python(tmp_path):
         (lambda: tacit.run(environment="riverswim", episodes=20, mechanism=3), "mechanism must be a name"),
         (lambda: tacit.live("Blackjack-v1", rewards=1), "rewards must be a list"),
         (lambda: tacit.load(None), "must be text or a path"),
-        (lambda: tacit.compare(["a"]), "must be named"),
+        (lambda: tacit.compare(["a"]), "path must be text or a path or None"),
         (lambda: tacit.simulate("riverswim", "ucbvi", None, episodes=10, seed=0), "must be an object"),
         (lambda: tacit.TabularMDP(P=[[[1.0]]], r=[[0.0]], rho=[1.0], horizon=10**12), "at most 1000000"),
     ],

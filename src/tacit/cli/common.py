@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import json as json_module
 import shlex
 import sys
 import traceback
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
@@ -74,6 +76,7 @@ __all__ = [
     "print_table",
     "resumable",
     "say",
+    "schema_flag",
     "tell",
 ]
 
@@ -91,6 +94,17 @@ DryRun: TypeAlias = Annotated[
 Out: TypeAlias = Annotated[
     str | None, typer.Option(metavar="PATH", help="The directory of the results, or a URL (s3://...); resumable.")
 ]
+
+
+def schema_flag(what: str, module: str, function: str) -> Any:
+    """The option `--schema`, which prints the JSON Schema that a function returns, and ends the command."""
+
+    def shown(wanted: bool) -> None:
+        if wanted:
+            say(json_module.dumps(getattr(import_module(module), function)(), indent=2))
+            raise typer.Exit
+
+    return typer.Option("--schema", help=f"Print the JSON Schema of {what}.", callback=shown, is_eager=True)
 
 
 def say(line: str) -> None:

@@ -19,6 +19,7 @@ from tacit.cli.common import (
     print_json,
     resumable,
     say,
+    schema_flag,
     tell,
 )
 from tacit.cli.failures import Failed
@@ -47,6 +48,7 @@ def _compare(
     band: Annotated[str, typer.Option(help="std, minmax, bootstrap or none.")] = "std",
     log: Annotated[str, typer.Option(help="Logarithmic axes: none, x, y or xy.")] = "xy",
     dry_run: DryRun = False,
+    schema: Annotated[bool, schema_flag("these files", "tacit.runs.files", "comparison_schema")] = False,
     json: AsJson = False,
 ) -> None:
     """Run the comparison that a TOML file describes: one table, one figure, resumable."""
@@ -55,6 +57,7 @@ def _compare(
     from tacit.runs.files import read_comparison
     from tacit.runs.storage_paths import resolve_location
 
+    del schema  # it has answered already
     check_choices(band, log)
     check_engine(engine, address=address)
     name, runs = read_comparison(file)

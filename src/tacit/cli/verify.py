@@ -5,13 +5,12 @@ Exit codes of `verify`: 0 true, 1 false or not verified, 2 unreadable.
 
 from __future__ import annotations
 
-import json as json_module
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from tacit.cli.common import AsJson, print_json, say
+from tacit.cli.common import AsJson, print_json, say, schema_flag
 from tacit.errors import UnknownName, require
 
 keys = typer.Typer(help="Keys that sign bundles, certificates and directories (Ed25519).", rich_markup_mode=None)
@@ -21,14 +20,6 @@ def register(app: typer.Typer) -> None:
     """Add the commands."""
     app.command("verify")(_verify)
     app.add_typer(keys, name="keys")
-
-
-def _schema(wanted: bool) -> None:
-    if wanted:
-        from tacit.accounting.schema import certificate_schema
-
-        say(json_module.dumps(certificate_schema(), indent=2))
-        raise typer.Exit
 
 
 def _verify(
@@ -45,9 +36,7 @@ def _verify(
         list[str] | None,
         typer.Option("--require", metavar="ROLE=KEY", help="Who must have signed, as in officer=public.pem."),
     ] = None,
-    schema: Annotated[
-        bool, typer.Option("--schema", help="Print the JSON Schema of certificates.", callback=_schema, is_eager=True)
-    ] = False,
+    schema: Annotated[bool, schema_flag("certificates", "tacit.accounting.schema", "certificate_schema")] = False,
     json: AsJson = False,
 ) -> None:
     """Derive again what is stated, check every file and signature, and say whether it is true."""

@@ -45,6 +45,9 @@ OMITTED_IF_EMPTY: Final = (
 )
 """Entries that are not written where they say nothing."""
 
+CALIBRATIONS: Final = tuple(one for one in get_args(Calibration) if one != "none")
+"""What a run may ask for."""
+
 DEFAULT_BATCH: Final = 1000
 """How many users the shuffler mixes when nobody says otherwise."""
 
@@ -201,7 +204,7 @@ class RunConfig:
         require(named, "mechanism must be a name; 'tacit list mechanisms' has them", self.mechanism)
         for name in ("allow_large_delta", "public_losses"):
             require(isinstance(getattr(self, name), bool), f"{name} must be True or False", getattr(self, name))
-        _require_choice("calibration", self.calibration, [c for c in get_args(Calibration) if c != "none"])
+        _require_choice("calibration", self.calibration, CALIBRATIONS)
         if self.z is not None:
             self._keep("z", require_real("z", self.z, low=0.0))
         if self.epsilon is not None:

@@ -22,7 +22,8 @@
     delta = 1e-6
 
 Runs take the same entries as `tacit.run` (a learner that is left out is `auto`); an unknown entry is refused with the
-nearest known one. A file needs no [[run]] where [defaults] say all. Lists of `seeds`, `baseline` and `sees` are values.
+nearest known one. A file needs no [[run]] where [defaults] hold a list. Lists of `seeds`, `baseline`, `sees` and
+`adversary` are values. `comparison_schema` is the format for other programs, `docs/comparison.schema.json`.
 """
 
 from __future__ import annotations
@@ -30,22 +31,28 @@ from __future__ import annotations
 import shlex
 import tomllib
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import MISSING, Field, replace
 from itertools import product
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, get_args
 
+from tacit import types
+from tacit.arguments import checked
 from tacit.callbacks import Callback, all_callbacks
 from tacit.errors import InvalidInput, UnknownName, error_context, require
 from tacit.learners.table import LEARNERS
 from tacit.runs.comparison import Comparison, Run, run_comparison
-from tacit.runs.config import RunConfig, as_seeds, parse_learner, run_options
+from tacit.runs.config import CALIBRATIONS, RunConfig, as_seeds, parse_learner, run_options
 from tacit.runs.size_defaults import apply_size_defaults
 from tacit.runs.storage_paths import resolve_location
+from tacit.types import Calibration
 
 ENTRIES: Final = tuple(item.name for item in run_options())
 SHARED_BY_ALL: Final = ("environment", "learner", "episodes", "seeds", "checkpoints", "baseline")
 """The defaults that also apply to a reference policy."""
+PLAIN_TYPES: Final = {"int": "integer", "float": "number", "bool": "boolean"}
+NOT_SWEPT: Final = ("seeds", "baseline", "sees", "adversary")
+"""Options of which a list is one value."""
 SAID_BY_LABELS: Final = ("learner", "constants", "z", "trust", "mechanism", "epsilon", "calibration", "estimator")
 """Options that `RunConfig.label` tells."""
 
@@ -77,6 +84,7 @@ def read_comparison(path: str | Path) -> tuple[str, tuple[Run, ...]]:
     return name, tuple(runs)
 
 
+@checked
 def compare(
     path: str | Path | None = None,
     *,
@@ -155,8 +163,48 @@ def compare(
     )
 
 
+def comparison_schema() -> dict[str, Any]:
+    """The JSON Schema of a comparison file, from the options of `RunConfig`.
+
+    Values, combinations and registered names are checked by `RunConfig` only.
+
+    Examples
+    --------
+    >>> comparison_schema()["properties"]["defaults"]["properties"]["seeds"]["default"]
+    1
+    """
+    options = {item.name: _entry(item) for item in run_options()}
+    name = {"type": "string", "minLength": 1}
+    table = {"type": "object", "additionalProperties": False}
+    runs = {"type": "array", "items": {**table, "properties": {"name": name, **options}}}
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": "tacit comparison",
+        "description": "A TOML file for tacit compare: [defaults] and [[run]] together name environment and episodes.",
+        **table,
+        "properties": {"name": name, "defaults": {**table, "properties": options}, "run": runs},
+        "anyOf": [{"required": ["run"]}, {"required": ["defaults"]}],
+    }
+
+
+def _entry(item: Field[Any]) -> dict[str, Any]:
+    """The schema of one option: a value, or a list of them to sweep."""
+    kind = str(item.type).removesuffix(" | None")
+    alias = getattr(types, kind, None)
+    value: dict[str, Any] = {"type": PLAIN_TYPES.get(kind, "string")}
+    if alias is not None:
+        value = {"enum": list(CALIBRATIONS if alias is Calibration else get_args(alias))}
+    default = {} if item.default in (MISSING, None) else {"default": item.default}
+    if item.name == "seeds":
+        listed = {"type": "array", "items": {"type": "integer", "minimum": 0}, "minItems": 1, "uniqueItems": True}
+        value, default = {"type": "integer", "minimum": 1}, {"default": 1}
+    else:
+        listed = {"type": "array"} if item.name in NOT_SWEPT else {"type": "array", "items": value, "minItems": 1}
+    return {"description": item.metadata["help"], "anyOf": [value, listed], **default}
+
+
 def _is_sweep(option: str, value: object) -> bool:
-    return isinstance(value, list | tuple) and option not in ("seeds", "baseline", "sees", "adversary")
+    return isinstance(value, list | tuple) and option not in NOT_SWEPT
 
 
 def _shown(option: tuple[str, Any]) -> str:
@@ -179,6 +227,8 @@ def _runs(table: Mapping[str, Any], defaults: Mapping[str, Any]) -> tuple[Run, .
         run = _run(own, {key: chosen.get(key, value) for key, value in defaults.items()})
         # What labels of runs do not say by themselves, or do not where the run has a name.
         untold = [key for key in chosen if "name" in table or key not in SAID_BY_LABELS]
+        if _is_reference(parse_learner(run.config.learner)[0]):
+            untold = [key for key in untold if key in table or key in SHARED_BY_ALL]
         told = [f"{key}={_value(run.config, key)}" for key in untold if len(swept[key]) > 1]
         if all(run.config != other.config for other in runs):  # reference policies take no privacy: they would repeat
             label = ", ".join([run.label, *told])

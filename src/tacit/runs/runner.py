@@ -142,6 +142,7 @@ def run(
     (2, True, inf)
     """
     given = locals()
+    require(isinstance(progress, bool), "progress must be True or False", progress)
     options = {item.name: given[item.name] for item in run_options()}
     config = apply_size_defaults(RunConfig(**{**options, "seeds": as_seeds(seeds)}))
     cell = RunSpec(label=config.label, config=config, directory=None if out is None else resolve_location(out))

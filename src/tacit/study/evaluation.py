@@ -114,6 +114,8 @@ class EvaluationRequest:
             _require_names(policy, self.mapping)
         if self.min_propensity is not None:
             require_real("min_propensity", self.min_propensity, 0.0, 1.0, open_low=True)
+            countable = -math.log(self.min_propensity) * self.mapping.horizon < math.log(1e300)
+            require(countable, "min_propensity^horizon must be at least 1e-300", self.min_propensity)
         known = self.propensity in ("column", "estimated") if isinstance(self.propensity, str) else True
         require(known, "propensity must be 'column', 'estimated' or a policy", self.propensity)
         if isinstance(self.mapping, FeatureMapping) and (
