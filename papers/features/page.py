@@ -41,7 +41,7 @@ def digest(found: Mapping[str, list[Row]]) -> str:
 
 
 def _shown(row: Row) -> str:
-    return f"{row['share']:.3f} [{row['low']:.3f}, {row['high']:.3f}]"
+    return f"{row['share']:.3f} ({row['low']:.3f}–{row['high']:.3f})"
 
 
 def _table(head: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
@@ -51,22 +51,27 @@ def _table(head: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
 
 
 def _kind(cell: Mapping[str, Any]) -> str:
-    return f"{'one parameter' if cell['shared'] else 'one per action'}, {cell['features']}, {cell['actions']}"
+    return f"{'shared' if cell['shared'] else 'own'}, {cell['features']}, {cell['actions']}"
 
 
-def bars_table(rows: Iterable[Row]) -> str:
-    """Every size that was fixed beforehand."""
-    lines = []
+def bars_table(rows: list[Row]) -> str:
+    """Every size that was fixed beforehand, beside no privacy."""
+    lines, sized = [], lambda cell: (_kind(cell), cell["episodes"])
+    exact = {sized(row["cell"]): f"{row['share']:.3f}" for row in rows if row["cell"]["trust"] == "none"}
     for row in rows:
         cell = row["cell"]
+        if cell["trust"] == "none":
+            continue
         bar = (
             "-"
             if cell["bar"] is None
             else f"≤ {cell['bar']:g}, {'met' if row['share'] <= cell['bar'] else '**missed**'}"
         )
         final = f"{row['final share']:.3f}"
-        lines.append((cell["trust"], _kind(cell), f"{cell['episodes']:,}", row["learner"], _shown(row), bar, final))
-    head = ("trust", "parameters, d, A", "people", "learner", "share of uniform's regret", "bar", "final policy")
+        lines.append(
+            (cell["trust"], _kind(cell), f"{cell['episodes']:,}", _shown(row), exact.get(sized(cell), "-"), bar, final)
+        )
+    head = ("trust", "parameters, d, A", "people", "share of uniform's regret", "no privacy", "bar", "final policy")
     return _table(head, lines)
 
 
@@ -79,9 +84,12 @@ def misspecified_table(rows: Iterable[Row]) -> str:
         found.setdefault(name, {})["table" if cell["learner"] == "table" else "linear"] = row
     lines = []
     for (model, d, A), pair in found.items():
-        table = f"{_shown(pair['table'])} ({pair['table']['learner']})" if "table" in pair else "-"
+        table = "-"
+        if "table" in pair:
+            size = pair["table"]["learner"].removeprefix("bucb, ").replace(" features in ", "/").removesuffix(" bins")
+            table = f"{_shown(pair['table'])} ({size})"
         lines.append((model, f"{d}, {A}", _shown(pair["linear"]), table))
-    return _table(("world", "d, A", "lin-ts", "best table of bins"), lines)
+    return _table(("world", "d, A", "lin-ts", "best table (features/bins)"), lines)
 
 
 def published_table(rows: Iterable[Row]) -> str:
@@ -163,7 +171,6 @@ def render(found: Mapping[str, list[Row]]) -> str:
         .read_text(encoding="utf-8")
         .format(
             bars=bars_table(found["bars"]),
-            frontier=frontier_table(found["frontier"]),
             misspecified=misspecified_table(found["misspecified"]),
             published=published_table(found["published"]),
             seeds=len(found["frontier"][0]["seeds"]) if found["frontier"] else 0,

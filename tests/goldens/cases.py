@@ -360,6 +360,8 @@ def _everyday() -> dict[str, Row]:
         "bucb pooled central": {**many, **CENTRAL, "learner": "bucb:pooled=weighed"},
         "bucb weighed": {**many, **shuffle, "learner": "bucb:pooled=weighed"},
         "ldp-rts": {**many, **LOCAL_PURE, "learner": "ldp-rts"},
+        "rlsvi central": {**many, **CENTRAL, "learner": "rlsvi"},
+        "rlsvi shuffle": {**many, **shuffle, "learner": "rlsvi"},
         "honest .8": {**many, **shuffle, "learner": "bucb", "honest_fraction": 0.8},
         "mirrored": {**many, **shuffle, "learner": "bucb", "epsilon": 10.0},
         "valid bands": {**many, **CENTRAL, "learner": "bucb", "constants": "valid"},
@@ -377,7 +379,10 @@ def _everyday() -> dict[str, Row]:
         "losses full": {**shared, **CENTRAL, "environment": LAYERS, "learner": "uc-o-reps", "adversary": "iid"},
         "losses bandit": {**shared, **CENTRAL, "environment": LAYERS, "learner": "uob-lbps", "adversary": "iid"},
     }
+    for learner in ("lin-ucb", "lin-ts", "lin-greedy"):
+        found[f"{learner} none"] = {**many, "environment": "linear-bandit", "learner": learner}
     for trust, claim in trusts.items():
+        found[f"lin-ucb {trust}"] = {**found["lin-ucb none"], **claim}
         learner = "ldp-obi" if trust == "local" else "bucb"
         pooled = "ldp-obi:staged=false" if trust == "local" else "bucb:pooled=weighed"
         size = shared if trust == "local" else many

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
+from docs.tables import FOLDER, case_tables
 from PIL import Image
 
 from papers.features.page import FIGURE, PAGE, digest, load, render
@@ -15,8 +16,9 @@ FOUND = load()
 
 
 def test_the_page_and_its_figure_are_made_of_the_committed_rows():
-    """Otherwise: `python -m papers.features.page`."""
+    """Otherwise: `python -m papers.features.page`, `python -m docs.tables`."""
     assert PAGE.read_text(encoding="utf-8") == render(FOUND)
+    assert (FOLDER / "linear-learners.csv").read_text(encoding="utf-8") == case_tables()["linear-learners.csv"]
     with Image.open(FIGURE) as picture:
         assert picture.text["Source"] == digest(FOUND)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from fractions import Fraction
 from typing import Any
@@ -26,6 +27,7 @@ from tacit.release.table import make_privatizer
 from tacit.release.vectors import VectorPlan
 from tacit.released.batches import PlannedBatch
 from tacit.released.moments import MomentQuery, MomentShape
+from tacit.released.weighted_returns import WeightQuery, WeightShape
 from tacit.statistics.moments import LEVELS, MomentVector, Rows, whole_rows
 
 SHAPE = MomentShape(features=3, actions=2, shared=False)
@@ -231,6 +233,37 @@ def test_certificates_hold_and_are_tight(trust: str, shared: bool) -> None:
             assert found > (0.3 if trust == "shuffle" else 0.95) * delta
         for channel in channels:
             assert channel_from_dict(channel.to_dict()) == channel
+
+
+@pytest.mark.parametrize(
+    ("epsilon", "delta", "shape", "finer"),
+    [
+        (1.0, 1e-6, MomentShape(features=10, actions=2, shared=False, grid=8), 64),  # certified: infinity, before
+        (8.0, 1e-9, MomentShape(features=10, actions=2, shared=False), 16),  # 8.03, before
+        (16.0, 1e-6, WeightShape(shares=(256, 76)), 16),
+        (1.0, 1e-6, SHAPE, 1),
+    ],
+)
+def test_whole_numbers_are_so_fine_that_the_claim_holds(epsilon: float, delta: float, shape: Any, finer: int) -> None:
+    query = WeightQuery() if isinstance(shape, WeightShape) else QUERY
+    made = VectorPlan(claim=claim_of("central", epsilon=epsilon, delta=delta), shape=shape, asks=type(query))
+    stage = made.release_of(StageSize(target=1000, least=1000, query=query))
+    assert stage.finer == finer
+    assert 0.95 * delta < delta_of(stage.events(), epsilon) <= delta
+    assert channel_from_dict(json.loads(json.dumps(stage.to_dict()))) == stage
+    assert ("finer" in stage.to_dict()) == (finer > 1)
+    _, drawn = stage.noise.add(None, np.full(stage.noise.size, stage.statistic.scale), noise(0))
+    assert np.abs(drawn / stage.noise.unit - 1.0).max() < 6.0 * stage.noise.std
+
+
+@pytest.mark.parametrize("trust", TRUSTS)
+def test_weighted_returns_are_written_down_and_read_again(trust: str) -> None:
+    made = VectorPlan(
+        claim=claim_of(trust, delta=0.0 if trust == "local" else 1e-6), shape=WeightShape(shares=(256,)),
+        asks=WeightQuery,
+    )  # fmt: skip
+    stage = made.release_of(StageSize(target=5000, least=4000, query=WeightQuery()))
+    assert channel_from_dict(json.loads(json.dumps(stage.to_dict()))) == stage
 
 
 def test_noise_is_what_the_recipe_says() -> None:

@@ -13,6 +13,7 @@ from tacit.randomness import SimulationNoise, seed_streams
 from tacit.released.batches import BatchQuery
 from tacit.released.gradients import SoftmaxQuery
 from tacit.released.losses import LossQuery
+from tacit.released.moments import MomentQuery
 from tacit.released.returns import ReturnQuery
 from tacit.runs.assemble import assemble
 from tacit.runs.config import RunConfig
@@ -22,9 +23,15 @@ RIVER = {"environment": "riverswim:states=3,horizon=4", "episodes": 30}
 STAGES = {"environment": "riverswim:states=2,horizon=3", "episodes": 400}
 GRADIENTS = {"environment": "riverswim:states=3,horizon=4", "episodes": 250, "batch": 50}
 LAYERS = {"environment": "layered:layers=3,states=2,actions=2", "episodes": 12, "adversary": "iid"}
-SIZES = {Totals: RIVER, BatchQuery: STAGES, SoftmaxQuery: GRADIENTS, LossQuery: LAYERS, ReturnQuery: STAGES}
+ROWS = {"environment": "linear-bandit:features=3,actions=2", "episodes": 400}
+SIZES = {
+    Totals: RIVER, BatchQuery: STAGES, SoftmaxQuery: GRADIENTS, LossQuery: LAYERS, ReturnQuery: STAGES,
+    MomentQuery: ROWS,
+}  # fmt: skip
+SIMULATED = ("optimal", "jdp-linucb", "ldp-linucb", "sdp-linucb")
+"""Only for simulations: what knows the world, and published baselines with printed noise."""
 OPTIONS = {"dp-ppo": "dp-ppo:epochs=3"}
-CASES = {OPTIONS.get(name, name): SIZES[row.asks] for name, row in LEARNERS.items() if name != "optimal"}
+CASES = {OPTIONS.get(name, name): SIZES[row.asks] for name, row in LEARNERS.items() if name not in SIMULATED}
 
 
 def written(mind: LearnerState) -> LearnerState:

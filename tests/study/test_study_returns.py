@@ -41,8 +41,8 @@ def earning(reward):
 @pytest.mark.parametrize(("query", "reward", "chance"), [(HALF, 0.25, 0.25), (HALF, 1.0, 1.0), (TAIL, 0.25, 0.0)])
 @pytest.mark.parametrize("source", ["secure", "simulation"])
 def test_a_bit_has_the_law_of_randomized_response(query, reward, chance, source):
-    """A false alarm has probability 1e-6; a flip of 0.35 in place of 0.269 is found with probability 0.99."""
-    channel, noise, draws = channel_of(), noises(1)[source], 1500
+    """A false alarm has probability 1e-6; a flip of 0.35 in place of 0.269 is found with probability 0.9999."""
+    channel, noise, draws = channel_of(), noises(1)[source], 3000
     flip = 1.0 / (math.e + 1.0)
     one = chance * (1.0 - flip) + (1.0 - chance) * flip
     bodies = [channel.answer(query, 0, earning(reward), noise) for _ in range(draws)]

@@ -90,6 +90,7 @@ def concentrated(exposures: Sequence[Events], delta: float, claimed: float | Non
 
     Examples
     --------
+    >>> from tacit.accounting.events import GaussianEvent
     >>> found = concentrated([((GaussianEvent(sigma=10.0, shift=1.0), 20),)], 1e-6)
     >>> round(found.rho, 9), round(found.epsilon, 2)
     (0.1, 2.14)
@@ -115,6 +116,7 @@ def rho_of(events: Events) -> float:
 def renyi_of(events: Events, order: float) -> float:
     """The Rényi divergence of this order of these events together, rounded up; inf if none is known.
 
+    >>> from tacit.accounting.events import GaussianEvent
     >>> round(renyi_of(((GaussianEvent(sigma=1.0, shift=1.0), 1),), 8.0), 9)
     4.0
     """

@@ -35,7 +35,7 @@ FEWEST_RETURNS: Final = 1_000
 """With fewer users one bit about each return says too little to choose a policy."""
 RETURNS_BELOW: Final = 5.0
 """Below this epsilon one bit with all of it says more than a noisy count."""
-LEAST_PER_NUMBER: Final = 20
+MIN_PER_NUMBER: Final = 20
 """Below so many people per number of the parameters there is nothing left to exploit after exploration."""
 LARGE: Final = 1e10
 """Planning after every user costs K H S² A products; above so many, minutes, it is done rarely."""
@@ -173,7 +173,7 @@ def choose_linear(trust: Trust, *, features: int, actions: int, episodes: int) -
     numbers = features * actions
     if trust == "local":
         return Choice(learner="lin-greedy", because="under local trust exploration by lot finds what one index can say")
-    if episodes < LEAST_PER_NUMBER * numbers:
+    if episodes < MIN_PER_NUMBER * numbers:
         because = f"{episodes:,} people are too few to explore {numbers} numbers: every person follows the best guess"
         return Choice(learner="lin-greedy", because=because)
     because = f"draws explore {numbers} numbers as far as noise and rewards leave them open under {trust} trust"

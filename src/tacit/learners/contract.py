@@ -172,7 +172,7 @@ def plan_nothing(parameters: Any, belief: Any, rng: np.random.Generator) -> None
 def statistics_of(released: Any, kind: type[Statistics]) -> Statistics:
     """What was released, if it is of this kind: a learner that keeps releases must not keep anything else."""
     if not isinstance(released, PrivateStatistics) or not isinstance(released.statistics, kind):
-        raise InvalidInput(f"a release must be a Private of {kind.__name__}, got {type(released).__name__}")
+        raise InvalidInput(f"a release must be a PrivateStatistics of {kind.__name__}, got {type(released).__name__}")
     return released.statistics
 
 

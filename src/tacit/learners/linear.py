@@ -36,7 +36,7 @@ DEFAULT_WIDTH: Final[Mapping[str, float]] = {"lin-ts": INFLATION, "lin-ucb": 0.5
 """z of every learner."""
 FAILURE: Final = 0.05
 """Of the regions of the constants 'valid', over a whole run."""
-LEAST_FIRST: Final = 50
+MIN_FIRST: Final = 50
 EXPLORE: Final[Mapping[bool, float]] = {False: 6.0, True: 0.15}
 """Local trust: c, for one parameter per action and for a shared one, whose actions say something about each other."""
 REPORT: Final = MomentQuery(lots=False)
@@ -121,8 +121,8 @@ class LinearBatches(PlanningLearner[Any, MomentQuery]):
         episodes = require_count("episodes", request.episodes)
         if request.sizes is None:
             # people enough that K/10 of them are a batch, or the least batch at once
-            first = self._first(episodes) if episodes >= 4 * LEAST_FIRST else 0.0
-            first = max(LEAST_FIRST, min(first, episodes / 10))
+            first = self._first(episodes) if episodes >= 4 * MIN_FIRST else 0.0
+            first = max(MIN_FIRST, min(first, episodes / 10))
             self.stages = growing_batches(episodes, first=first, growth=self.growth)
         else:
             self.stages = given_stages(request.sizes, episodes)

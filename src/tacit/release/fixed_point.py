@@ -34,7 +34,7 @@ from tacit.randomness import SecureNoise, SimulationNoise
 MIN_STD: Final = 256
 """The least standard deviation, in units, for which Lemma N7 (rounded Gaussian) is stated."""
 MIN_UNIT: Final = 1 << 16
-LARGEST_UNIT: Final = 1 << 30
+LARGEST_UNIT: Final = 1 << 36
 SLACK_SHARE: Final = 1e-3
 """The part of δ that pays for whole numbers."""
 VARIATION: Final = 0.0203

@@ -24,7 +24,7 @@ from tacit.accounting.units import other_exposures
 from tacit.arrays import Floats
 from tacit.data.counts import ExactCounts
 from tacit.data.gradients import Dosed
-from tacit.data.trajectories import FeatureUsers, LossUser, Trajectories, Trajectory, WeightedUsers
+from tacit.data.trajectories import LossUser, Trajectories, Trajectory
 from tacit.errors import InvalidInput, PrivacyBudgetExceeded, require
 from tacit.protocol import Calibration, Noise, PrivateStatistics, Query
 from tacit.randomness import SimulationNoise
@@ -37,6 +37,7 @@ from tacit.released.batches import BatchQuery, BatchReport, PlannedBatch
 from tacit.released.moments import MomentQuery
 from tacit.released.precision import CountPrecision, Sampling, SumPrecision
 from tacit.released.returns import BitNoise
+from tacit.statistics.vectors import VectorUsers
 
 
 class StagedState(NamedTuple):
@@ -233,9 +234,7 @@ class Staged:
         require_answer(self, query)
         channel, question = self._turn(state.done)
         bodies: tuple[bytes, ...] = ()
-        if isinstance(users, ExactCounts) or (
-            isinstance(users, FeatureUsers | WeightedUsers) and isinstance(noise, SimulationNoise)
-        ):
+        if isinstance(users, ExactCounts) or (isinstance(users, VectorUsers) and isinstance(noise, SimulationNoise)):
             if not isinstance(noise, SimulationNoise):
                 raise TypeError(f"simulated counts take simulation noise, got {type(noise).__name__}")
             require(channel.questions == 1, "counts are asked once; draw trajectories", channel.questions)
@@ -298,7 +297,7 @@ def _people(users: Any) -> Iterator[Any]:
     elif isinstance(users, Dosed):
         for state, action, reward in zip(users.states, users.actions, users.rewards, strict=True):
             yield Trajectory(np.array([state]), np.array([action]), np.array([reward]))
-    elif isinstance(users, FeatureUsers | WeightedUsers):
+    elif isinstance(users, VectorUsers):
         for k in range(users.users):
             yield users.one(k)
     elif isinstance(users, LossUser):

@@ -36,13 +36,13 @@ from tacit.randomness import SecureNoise, SimulationNoise
 from tacit.release.contract import Release, StageSize
 from tacit.release.curator import CuratorRelease, FreshNoise
 from tacit.release.directions import DirectionRelease, directions_for
-from tacit.release.documents import CODECS, record, require_entries
-from tacit.release.fixed_point import SLACK_SHARE, from_payload, gaussian_budget, to_payload, total_variation
+from tacit.release.documents import CODECS, Codec, record
+from tacit.release.fixed_point import SLACK_SHARE, from_payload, gaussian_budget, least_scale, to_payload
 from tacit.release.shuffle.labels import MIN_PEOPLE, LabelRelease
 from tacit.release.shuffle.noise import MAX_BITS, BitNoise
 from tacit.release.shuffle.roles import Transport, overflow_slack
 from tacit.release.stage import NoSecret, StagePlan, VectorMemory, VectorStage, reports_of, require_people
-from tacit.released.moments import MomentQuery, MomentShape
+from tacit.released.moments import MomentQuery
 from tacit.statistics.table import statistic_for, statistic_named
 from tacit.statistics.vectors import VectorStatistic, dithered
 
@@ -65,15 +65,18 @@ class CentralVectors(VectorStage, CuratorRelease):
     target: int
     least: int
     variance: int
-    """s²: the variance of the noise in one sum, in units of 1/scale²."""
+    """s²: the variance of the noise in one sum, in units of 1/(finer scale)²."""
+    finer: int = 1
+    """Above 1 where units of 1/scale are too coarse for the claim: noise has units of 1/(finer scale)."""
 
     KIND: ClassVar[str] = "central-vectors"
+    OMITTED: ClassVar[tuple[str, ...]] = ("finer",)
 
     def __post_init__(self) -> None:
         self.statistic.require_reach()
         require(self.statistic.strata == 1, "the sums of a curator have one stratum", self.statistic.strata)
         low, high = self.statistic.bounds()
-        self.require_release(self.target * int(max(-low.min(), high.max())))
+        self.require_release(self.target * self.finer * int(max(-low.min(), high.max())))
 
     @property
     def name(self) -> str:
@@ -83,8 +86,8 @@ class CentralVectors(VectorStage, CuratorRelease):
     @property
     def noise(self) -> FreshNoise:
         """What the curator adds; sums are in units of 1/scale already."""
-        scale = self.statistic.scale
-        return FreshNoise(size=self.statistic.size, levels=scale, unit=scale, variance=self.variance)
+        size, scale = self.statistic.size, self.statistic.scale
+        return FreshNoise(size=size, levels=scale, unit=scale * self.finer, variance=self.variance)
 
     @property
     def body(self) -> Any:
@@ -98,7 +101,7 @@ class CentralVectors(VectorStage, CuratorRelease):
 
     def noise_variance(self, people: int) -> float:
         """It does not depend on how many report."""
-        return self.variance / self.statistic.scale**2
+        return self.variance / (self.statistic.scale * self.finer) ** 2
 
     def encode(self, person: Any, noise: Noise) -> bytes:
         """The device: one report's body; None is a cover report."""
@@ -316,6 +319,7 @@ class VectorPlan(StagePlan):
     """The noise of stages of a statistic under any trust model, calibrated to a claim; every field is public.
 
     >>> from tacit.accounting.claims import PrivacyUnit
+    >>> from tacit.released.moments import MomentShape
     >>> claim = PrivacyClaim(trust="central", epsilon=1.0, delta=1e-6, unit=PrivacyUnit(reports=1, per_stage=1),
     ...                      neighbours="replace-one", output="other-users-actions")
     >>> plan = VectorPlan(claim=claim, shape=MomentShape(features=10, actions=4, shared=False), asks=MomentQuery)
@@ -378,7 +382,8 @@ class VectorPlan(StagePlan):
         if self.claim.trust == "none":
             return OpenVectors(**own)
         if self.claim.trust == "central":
-            return CentralVectors(**own, variance=_variance(statistic, self.claim))
+            variance, finer = _central_noise(statistic, self.claim)
+            return CentralVectors(**own, variance=variance, finer=finer)
         if self.claim.trust == "shuffle":
             return _shuffled(self, statistic, stage.target, stage.least)
         return DirectionRelease(**own, **directions_for(self.claim))
@@ -395,18 +400,20 @@ class VectorPlan(StagePlan):
 
 
 @lru_cache(maxsize=1024)
-def _variance(statistic: VectorStatistic, claim: PrivacyClaim) -> int:
-    """s² = g Δ²/μ(ε, δ)² in units, rounded up, for a person with g reports."""
+def _central_noise(statistic: VectorStatistic, claim: PrivacyClaim) -> tuple[int, int]:
+    """s² = g Δ²/μ(ε, δ)² in units, rounded up, for a person with g reports; and how much finer than 1/scale units are.
+
+    Units are so fine that whole numbers take at most `SLACK_SHARE` of δ, as the event charges them: up to ε + 8.
+    """
     g = claim.unit.reports
     mu = gaussian_mu(claim.epsilon, gaussian_budget(claim))
-    found = math.ceil(g * Fraction(statistic.length) ** 2 / Fraction(mu) ** 2 * Fraction(1.0 + 1e-9))
-    paid = total_variation(g * statistic.size, found) * (1.0 + math.exp(min(700.0, claim.epsilon)))
-    if paid > SLACK_SHARE * claim.delta:
-        raise NotSupported(
-            f"whole numbers in units of 1/{statistic.scale} are too coarse for epsilon {claim.epsilon:g} and delta "
-            f"{claim.delta:g}; use a finer grid, a smaller epsilon or a larger delta"
-        )
-    return found
+
+    def variance_of(unit: int) -> int:
+        longest = Fraction(statistic.length) * Fraction(unit, statistic.scale)
+        return math.ceil(g * longest**2 / Fraction(mu) ** 2 * Fraction(1.0 + 1e-9))
+
+    unit, variance = least_scale(claim, g * statistic.size, variance_of, statistic.scale)
+    return variance, unit // statistic.scale
 
 
 def _grid(statistic: VectorStatistic) -> int:
@@ -487,19 +494,21 @@ def _shuffled(plan: VectorPlan, statistic: VectorStatistic, target: int, least: 
     return replace(made, block=transport.block)
 
 
+def _record_of(kind: type[VectorStatistic]) -> Codec:
+    """How statistics of a class are written and read, field by field, and their shape likewise."""
+    CODECS.setdefault(kind.SHAPE.__name__, record(kind.SHAPE, *(item.name for item in fields(kind.SHAPE))))
+    return record(kind, *(item.name for item in fields(kind)))  # type: ignore[arg-type]
+
+
 def _statistic_to_plain(statistic: VectorStatistic) -> dict[str, Any]:
-    kind = type(statistic)
-    return {"name": kind.NAME, **record(kind, *statistic.public_fields())[0](statistic)}
+    return {"name": statistic.NAME, **_record_of(type(statistic))[0](statistic)}
 
 
 def _statistic_from_plain(name: str, plain: object) -> VectorStatistic:
     named = plain if isinstance(plain, dict) else {}
     kind = statistic_named(str(named.get("name")))
-    wanted = tuple(item.name for item in fields(kind))  # type: ignore[arg-type]
-    given = require_entries(f"the {name} of a release", plain, ("name", *wanted))
-    found: VectorStatistic = record(kind, *wanted)[1](name, {item: given[item] for item in wanted})
+    found: VectorStatistic = _record_of(kind)[1](name, {key: value for key, value in named.items() if key != "name"})
     return found
 
 
-CODECS["MomentShape"] = record(MomentShape, "features", "actions", "shared", "grid")
 CODECS["VectorStatistic"] = (_statistic_to_plain, _statistic_from_plain)

@@ -22,7 +22,7 @@ import numpy as np
 from tacit.arrays import Floats, Ints
 from tacit.errors import require, require_count
 
-MOST_FEATURES: Final = 200
+MAX_FEATURES: Final = 200
 """A Gram matrix of more features has more than 20,000 noisy entries, which no batch of people can pay for."""
 GRID: Final = 1024
 """Rows are whole multiples of one part in so many."""
@@ -50,7 +50,7 @@ class MomentShape:
     def __post_init__(self) -> None:
         hint = "choose fewer features; categories count once per value"
         d = require_count("features", self.features)
-        require(d <= MOST_FEATURES, f"features must be at most {MOST_FEATURES} numbers", d, hint)
+        require(d <= MAX_FEATURES, f"features must be at most {MAX_FEATURES} numbers", d, hint)
         require_count("actions", self.actions)
         require(isinstance(self.shared, bool), "shared must be true or false", self.shared)
         N = require_count("grid", self.grid, 2, GRID)

@@ -15,7 +15,7 @@ from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import fields
 from fractions import Fraction
-from typing import Any, ClassVar, NamedTuple, Self
+from typing import Any, ClassVar, NamedTuple, Protocol, Self, runtime_checkable
 
 import numpy as np
 
@@ -26,6 +26,18 @@ from tacit.protocol import Noise, Query
 
 CHUNK = 4096
 """People whose vectors are held at once."""
+
+
+@runtime_checkable
+class VectorUsers(Protocol):
+    """People who add vectors; a release takes them one by one, a simulation all at once."""
+
+    @property
+    def users(self) -> int:
+        """How many they are."""
+
+    def one(self, k: int) -> Any:
+        """The k-th of them."""
 
 
 class Change(NamedTuple):
