@@ -4,8 +4,8 @@
     python -m papers.cases.steps [--seeds 5] [--out results/cases/features]
 
 A person comes for at most 30 days. Every day has a message: none, a general one, or one for one of two contexts. The
-observation is the inferred context (right in nine of ten days), habituation and disengagement; the reward is a number of
-steps. A disengaged person leaves. The world is the simulator's deterministic version, whose contexts are random: its
+observation is the inferred context (right in nine of ten days), habituation and disengagement; rewards are steps. A
+disengaged person leaves. The world is the simulator's deterministic version, whose contexts are random: its
 stochastic versions fail under NumPy 2.4. A person is a table of states here, because a linear learner decides once.
 
     world       context 2, habituation 3 (.3, .6), disengagement 3 (.33, .66) bins; H = 30; rewards of a day in [0, 200]
