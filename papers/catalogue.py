@@ -20,6 +20,7 @@ from papers.bai2024shuffle import growth as bai2024shuffle_growth
 from papers.bai2024shuffle import powers as bai2024shuffle_powers
 from papers.bai2025secure import experiments as bai2025
 from papers.cases import classics, recommender, titration
+from papers.frontier import bound as frontier_bound
 from papers.frontier import central as frontier_central
 from papers.frontier import local as frontier_local
 from papers.frontier import missed as frontier_missed
@@ -319,6 +320,9 @@ EXPERIMENTS: Final[Mapping[str, Experiment]] = {
     ),
     "frontier/rlsvi": Experiment(
         summary=frontier_rlsvi.SUMMARY, runs=frontier_rlsvi.runs, figures=frontier_rlsvi.FIGURES
+    ),
+    "frontier/lower-bound": Experiment(
+        summary=frontier_bound.SUMMARY, runs=frontier_bound.runs, figures=(frontier_bound.BoundFigure(),)
     ),
     "frontier/structure": Experiment(
         summary=frontier_structure.SUMMARY, runs=frontier_structure.runs, figures=frontier_structure.FIGURES

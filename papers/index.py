@@ -34,7 +34,7 @@ CARDS: Final[Mapping[str, tuple[str, ...]]] = {
     "docs/papers/bai2024shuffle.md": ("bai2024shuffle/",),
     "docs/papers/he2025policy.md": ("he2025policy/",),
     "docs/papers/bai2025secure.md": ("bai2025secure/",),
-    "docs/papers/central.md": ("frontier/central", "frontier/rlsvi"),
+    "docs/papers/central.md": ("frontier/central", "frontier/rlsvi", "frontier/lower-bound"),
     "docs/frontier.md": ("frontier", "frontier/missed", "frontier/tested"),
     "docs/valid-bands.md": ("frontier/valid",),
     "docs/public-structure.md": ("frontier/structure",),

@@ -49,6 +49,7 @@ def names(results: Results) -> Mapping[str, Any]:
         "support_table": _support(support),
         "table": "\n".join(_table1(table1)),
         "pure_table": "\n".join(_pure(pure)),
+        "other_seeds": _other_seeds(pure),
         "long_table": "\n".join(_long(pure)),
         "powers_table": "\n".join(_powers(powers)),
     }  # fmt: skip
@@ -102,6 +103,17 @@ def _pure(result: Committed) -> list[str]:
                 cells.append(_cell(result, runs, f"{world} (sinusoidal losses)") if there else "-")
             rows.append(row(label, *cells))
     return rows
+
+
+def _other_seeds(result: Committed) -> Mapping[str, str]:
+    """One cell of the table, run again with other seeds: shares of the uniform policy's regret."""
+    again = result.json("other-seeds.json")
+    key = (again["run"], again["environment"])
+    mine = result.finals(*key) / result.uniform(*key)
+    found = {"0 to 2": mine[:3], "0 to 9": mine}
+    found |= {seeds: np.array(shares) for seeds, shares in again["of uniform"].items()}
+    found["all"] = np.concatenate([shares for seeds, shares in found.items() if seeds != "0 to 2"])
+    return {seeds: pm(float(one.mean()), float(one.std(ddof=1) / np.sqrt(len(one)))) for seeds, one in found.items()}
 
 
 def _long(result: Committed) -> list[str]:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from papers.committed import Results, row
-from papers.frontier import rlsvi
+from papers.committed import Results, pm, row
+from papers.frontier import bound, rlsvi
 from papers.verdict import up
 
 __all__ = ["names"]
@@ -42,9 +42,35 @@ def names(results: Results) -> Mapping[str, Any]:
         for world in rlsvi.WORLDS
         for epsilon in rlsvi.EPSILONS
     ]
+    averages = results("frontier/lower-bound").json("lower-bound.json")["averages"]
+    panels = list(bound.gaps(bound.SIZES["paper"][0]))
     return {
+        "bound_wide": _bounds(averages, panels[0]), "bound_narrow": _bounds(averages, panels[1]),
+        "bound_runs": min(one["runs"] for one in averages),
+        "nearest": f"{min(one['regret'] / one['bound'] for one in averages):.1f}",
+        "above": {line: _above(averages, line, panels[0]) for line in bound.LINES},
+        "of_rate": f"{bound.least_regret(10**6, 0.5, 0.01) / (bound.rate(0, 0.01)):.2f}",
+        "of_root": f"{bound.least_regret(10**6, bound.gaps(10**6)[panels[1]]) / bound.rate(10**6, 1e18):.3f}",
         "central": central, "table": "\n".join(rows), "share": share,
         "rlsvi": found, "rlsvi_table": "\n".join(lines),
         "certified": lambda visits, releases=1: up(rlsvi.certified(6, visits, releases)),
         "claimed": f"{rlsvi.claimed(4, 2, 6, 20_000):.0f}",
     }  # fmt: skip
+
+
+def _bounds(averages: Sequence[Mapping[str, Any]], panel: str) -> str:
+    """A row for each epsilon: bound and average of every line; what has no privacy has one row."""
+    rows = []
+    for epsilon in (*bound.EPSILONS, None):
+        cells = []
+        for line in bound.LINES:
+            here = [one for one in averages if (one["line"], one["panel"], one["epsilon"]) == (line, panel, epsilon)]
+            cells += [f"{one['bound']:,.1f} | {pm(one['regret'], one['standard_error'])}" for one in here] or ["- | -"]
+        rows.append(row("no privacy" if epsilon is None else f"{epsilon:g}", *cells))
+    return "\n".join(rows)
+
+
+def _above(averages: Sequence[Mapping[str, Any]], line: str, panel: str) -> str:
+    """Least and greatest ratio of average and bound."""
+    ratios = [one["regret"] / one["bound"] for one in averages if (one["line"], one["panel"]) == (line, panel)]
+    return f"{min(ratios):,.0f} to {max(ratios):,.0f}"

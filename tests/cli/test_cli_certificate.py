@@ -103,6 +103,7 @@ def test_an_entry_has_the_fields_of_the_registry(tmp_path, capsys, trust, delta,
     ("change", "message"),
     [
         (["--date", "yesterday"], "--date must be a day"),
+        (["--date", "2026-13-45"], "--date must be a day"),
         (["--sector", "Sports"], "--sector must be one of"),
         (["--author", " "], "--author must be stated"),
         (["--format", "xml"], "unknown format 'xml'"),

@@ -128,6 +128,7 @@ BAD_PARAMETERS = [
     ({"epsilon": 0.0}, "finite number"),
     ({"delta": 0.0}, "never pure"),
     ({"reports_per_person": 0}, "whole number"),
+    ({"reports_per_person": 1001}, "at most 1000"),
     ({"features": None}, "tacit.Features"),
     ({"fallback": "run"}, "fall-back action"),
     ({"trust": "shuffle"}, "curator"),

@@ -354,6 +354,25 @@ def test_an_exchanged_policy_beside_its_study_is_found(tmp_path):
         for edited in (vouched({**without_seal(content), **change}), {**without_seal(content), **change}):
             file.write_text(json.dumps(edited))
             assert not passes(place), name
+    file.write_text(json.dumps({**without_seal(content), "digest": content["digest"]}))
+    assert passes(place)
+    (place / "bundle-0-0.json").unlink()
+    (place / "bundle-0-0.json").mkdir()
+    assert not passes(place)
+
+
+def test_signatures_of_policies_and_of_other_things_beside_a_study(tmp_path, keys):
+    place = a_study(tmp_path)
+    signature = sign_path(place / "policy.json", keys / PRIVATE, "officer")
+    assert tacit.verify(place).true, "a policy in it may be signed by itself"
+    kept = signature.read_bytes()
+    signature.write_bytes(kept.replace(b"officer", b"learner"))
+    assert not passes(place)
+    signature.write_bytes(kept)
+    (place / "signatures").mkdir()
+    shutil.copy(signature, place / "signatures")
+    assert "or the signature is of something else" in tacit.verify(place).signature
+    assert not accepted(place, [("officer", keys / PUBLIC)])
 
 
 def honest(place: Path, number: int) -> list[Path]:

@@ -74,6 +74,7 @@ def test_rows_of_the_bank_can_be_made_again():
 def test_what_a_plan_does_not_know_is_refused():
     for changes, error in (
         ({"trust": "local"}, NotSupported), ({"effect": 1.5}, InvalidInput), ({"people": 10}, InvalidInput),
+        ({"people": 10**12}, InvalidInput), ({"states": 10**6, "actions": 10}, InvalidInput),
         ({"baseline": 0.9}, InvalidInput), ({"epsilon": ()}, InvalidInput),
     ):  # fmt: skip
         with pytest.raises(error):

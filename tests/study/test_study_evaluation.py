@@ -241,6 +241,7 @@ def test_evaluate_on_the_command_line_writes_what_verify_derives_again(tmp_path,
     assert capsys.readouterr().out.startswith("true")
     assert main([*asked, "--min-propensity", "0.5", "--out", str(tmp_path / "value.json")]) == 2
     assert main([*asked, "--out", str(tmp_path / "other.json")]) == 2
+    assert main([*asked, "--min-propensity", "1e-300", "--out", str(tmp_path / "other.json")]) == 2
     assert not (tmp_path / "other.json").exists()
     text = (tmp_path / "value.json").read_text()
     public = str(log.mapping()) + " 0.5"

@@ -7,6 +7,7 @@ deployment.
 
 from __future__ import annotations
 
+import datetime
 import json
 import math
 import re
@@ -38,8 +39,11 @@ class Curator:
     def __post_init__(self) -> None:
         for name in ("name", "curator", "use", "region", "author"):
             require(getattr(self, name).strip() != "", f"--{name} must be stated", getattr(self, name))
-        day = re.fullmatch(r"[0-9]{4}-[0-9]{2}-[0-9]{2}", self.date)
-        require(day is not None, "--date must be a day, YYYY-MM-DD", self.date)
+        try:
+            day = datetime.date.fromisoformat(self.date).isoformat()
+        except ValueError:
+            day = ""
+        require(day == self.date, "--date must be a day, YYYY-MM-DD", self.date)
         require(self.sector in (None, *SECTORS), f"--sector must be one of {', '.join(SECTORS)}", self.sector)
 
 

@@ -126,7 +126,8 @@ def compiled_walk(
                         r = roads.r[min(h, paid - 1), s, a]
                         visits[h, s, a] += acted[s, a]
                         rewards[h, s, a] += generator.binomial(acted[s, a], r) if roads.draws else acted[s, a] * r
-            here[:] = led
+            for s in range(S):
+                here[s] = led[s]
 
 
 def walk_in_python(

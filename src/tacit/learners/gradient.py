@@ -81,7 +81,10 @@ def plan_gradient(parameters: GradientParameters, belief: GradientBelief, genera
 def ask_softmax(parameters: GradientParameters, belief: GradientBelief, query: SoftmaxQuery, number: int) -> None:
     """First the policy that the users followed; later, where a batch is used again, the policy of the present θ."""
     if number == 0:
-        query.behaviour[:] = belief.table
+        for h in range(belief.table.shape[0]):  # by elements: a copy of a whole array takes seconds to compile
+            for s in range(belief.table.shape[1]):
+                for a in range(belief.table.shape[2]):
+                    query.behaviour[h, s, a] = belief.table[h, s, a]
     else:
         softmax_table(parameters.features, belief.theta, belief.table)
 

@@ -84,7 +84,10 @@ def plan_network(parameters: NetworkParameters, belief: NetworkBelief, generator
 def ask_network(parameters: Any, belief: Any, query: SoftmaxQuery, number: int) -> None:
     """First the policy that the users followed; later, where a batch is used again, the policy of the present θ."""
     if number == 0:
-        query.behaviour[:] = belief.table
+        for h in range(belief.table.shape[0]):  # by elements: a copy of a whole array takes seconds to compile
+            for s in range(belief.table.shape[1]):
+                for a in range(belief.table.shape[2]):
+                    query.behaviour[h, s, a] = belief.table[h, s, a]
     else:
         network_table(parameters.inputs, parameters.active, parameters.hidden, belief.theta, belief.table)
         network_tangent(parameters.inputs, parameters.active, parameters.hidden, belief.theta, belief.features)
@@ -136,7 +139,8 @@ def network_trust(parameters: NetworkParameters, belief: NetworkBelief, released
         size *= 0.5
         halved += 1
     if halved == HALVINGS:
-        belief.theta[:] = old
+        for j in range(old.shape[0]):
+            belief.theta[j] = old[j]
     network_baseline(parameters, belief, released)
 
 

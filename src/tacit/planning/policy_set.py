@@ -194,7 +194,8 @@ def branch_and_bound(
     H, S = policy.shape
     R = table.shape[0]
     at = np.zeros((H + 1, S))
-    at[0, :] = rho
+    for s in range(S):
+        at[0, s] = rho[s]
     collected = np.zeros(H + 1)
     position = np.zeros(H, dtype=np.int64)  # which of the rules (in order) comes next at each level
     node = np.zeros(H + 1, dtype=np.int64)
@@ -240,7 +241,8 @@ def filter_tree(
     R, S = table.shape
     H = len(offsets) - 1
     at = np.zeros((H + 1, S))
-    at[0, :] = rho
+    for s in range(S):
+        at[0, s] = rho[s]
     collected = np.zeros(H + 1)
     rules = np.zeros(H, dtype=np.int64)
     node = np.zeros(H + 1, dtype=np.int64)

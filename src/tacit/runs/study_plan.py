@@ -46,6 +46,8 @@ NEIGHBOURS: Final = 40
 """So many simulated worlds of the bank speak for a plan."""
 SCALES: Final = (1.0, 0.5, 0.5, 0.35)
 """Of the logarithms of signal, states, actions and horizon, where worlds are compared."""
+MOST_PEOPLE, MOST_ROWS = 10**7, 10**5
+"""A plan beyond these takes minutes, or more memory than there is."""
 EPSILONS: Final = (0.1, 0.2, 0.3, 0.5, 0.7, 1.0, 1.5, 2.0, 3.0, 5.0, 8.0)
 
 
@@ -204,7 +206,9 @@ def plan(
     )
     wanted = require_real("power", power, low=0.0, high=0.99, open_low=True)
     part = require_real("share", share, low=0.0, high=0.9, open_low=True)
-    require_count("people", people, least=100)
+    require_count("people", people, 100, MOST_PEOPLE)
+    rows_of_world = states * actions * horizon
+    require(rows_of_world <= MOST_ROWS, f"states x actions x horizon must be at most {MOST_ROWS:,}", rows_of_world)
     given = EPSILONS if epsilon is None else (epsilon,) if isinstance(epsilon, int | float) else tuple(epsilon)
     arm = max(2, int(part * people / 2))
     rows, errors = [], []

@@ -584,7 +584,11 @@ def judged(place: Path, found: Findings, key: str | Path | None, needed: Require
             found.wrong.append(f"it is not signed by the {role} with the key {wanted}")
     words = [] if inside.words == "unsigned" and signers else [inside.words]
     words += [f"signed by the {'pinned key' if one in by_key else 'key'} of its {one.role}" for one in signers]
-    words += ["signed earlier, before it went on"] if earlier and found.kind == "study" else []
+    words += (
+        ["signed earlier, before it went on, or the signature is of something else"]
+        if earlier and found.kind == "study"
+        else []
+    )
     outcome: Outcome = "FALSE" if found.wrong else "not verified" if found.unknown else "true"
     lines = found.wrong or found.unknown
     more = f" (and {len(lines) - 1} more)" if len(lines) > 1 else ""

@@ -28,7 +28,7 @@ from tacit.accounting.claims import PrivacyClaim, PrivacyUnit
 from tacit.accounting.terms import NoiseKind, terms_of
 from tacit.arrays import Floats, Ints
 from tacit.data.trajectories import FeatureUsers
-from tacit.errors import InvalidInput, UnknownName, require, require_count, require_epsilon
+from tacit.errors import MAX_REPORTS, InvalidInput, UnknownName, require, require_count, require_epsilon
 from tacit.features import Features, read_columns
 from tacit.planning.linear_posterior import LinearPosterior, linear_posterior
 from tacit.planning.off_policy import normal_quantile
@@ -69,7 +69,7 @@ class FeatureRequest:
         object.__setattr__(self, "actions", require_actions(self.actions))
         object.__setattr__(self, "reward", require_bounds(self.reward))
         require_epsilon(self.epsilon)
-        require_count("reports_per_person", self.reports_per_person)
+        require_count("reports_per_person", self.reports_per_person, most=MAX_REPORTS)
         require(len(self.stage_people) > 0, "there must be a batch of people", 0)
         object.__setattr__(self, "stage_people", tuple(require_count("people", people) for people in self.stage_people))
         require(self.keep in get_args(Keep), "keep must be 'random' or 'first'", self.keep)
@@ -242,6 +242,8 @@ class FeatureRows:
     people: int
     ids: tuple[Any, ...] | None = None
     """Whose rows they are, by number; None: every row is another person's."""
+    propensities: Floats | None = None
+    """[n]: with which probability the action was chosen; None where no column says it."""
 
     def __repr__(self) -> str:
         return f"FeatureRows({self.people} people)"  # never what they did

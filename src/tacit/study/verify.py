@@ -24,7 +24,7 @@ from tacit.accounting.terms import NOISE_KINDS
 from tacit.arguments import checked
 from tacit.documents import canonical, digest, json_values, without_seal
 from tacit.errors import require, require_count
-from tacit.runs.signature import SIGNATURES, Signed, sign_beside
+from tacit.runs.signature import SIGNATURES, Signed, sign_beside, signers_beside
 from tacit.runs.storage import complete_files, read_json
 from tacit.runs.storage_paths import is_local, resolve_location
 from tacit.runs.verify import (
@@ -165,9 +165,11 @@ def _study_files(found: Findings, place: Path, study: Study) -> None:
     for path in sorted(place.iterdir()):
         if path.name in written:
             found.looked_at[path.name] = "derived"
-            if path.read_bytes() != written[path.name]:
+            if not path.is_file() or path.read_bytes() != written[path.name]:
                 found.wrong.append(f"{path.name} is not the bundle of this study")
-        elif path.suffix == ".json" and read_json(path).get("format") == FORMAT:
+        elif path.name.endswith(f".json.{SIGNATURES}"):  # of a policy that was handed out
+            found.wrong += signers_beside(place / path.name.removesuffix(f".{SIGNATURES}"))[1]
+        elif path.suffix == ".json" and path.is_file() and read_json(path).get("format") == FORMAT:
             found.looked_at[path.name] = "derived"
             inner = _policy(path)
             with inner.deriving("it was not learned here"):

@@ -58,8 +58,10 @@ def first_values(start: Ints, to: Ints, p: Floats, r: Floats, tables: Floats) ->
                             total += p[c] * ahead[to[c]]
                         value += tables[j, h, s, a] * total
                 V[s] = value
-            ahead[:] = V
-        found[j] = V
+            for s in range(S):
+                ahead[s] = V[s]
+        for s in range(S):
+            found[j, s] = V[s]
     return found
 
 
