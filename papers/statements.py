@@ -349,9 +349,10 @@ STATEMENTS: Final = (
         "Proposition 11",
         "the radii of Gaussian noise",
         "refuted",
-        "a factor sqrt(2) of their own proof (Eq. 66) is missing; `constants=printed` uses them as they are",
-        FIG2_PRINTED,
-        "tests/learners/test_learners_printed_radii.py",
+        "a factor sqrt(2) of their own proof (Eq. 66) is missing: at 0.003 they are left 3.6 times as often as they "
+        "say; `constants=printed` uses them as they are",
+        None,
+        "tests/noise/test_mechanisms_gaussian.py",
         under="coverage with the stated probability",
     ),
     Statement(
@@ -367,8 +368,8 @@ STATEMENTS: Final = (
         "the radii of randomized response",
         "refuted",
         "too small for small epsilon: at 1/12 they are left 20 times as often as they say",
-        FIG2_PRINTED,
-        "tests/learners/test_learners_printed_radii.py",
+        None,
+        "tests/noise/test_mechanisms_randomized_response.py",
         under="coverage with the stated probability",
     ),
     Statement(

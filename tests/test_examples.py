@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import runpy
 import sys
 from pathlib import Path
@@ -42,6 +43,13 @@ def test_an_example_runs_and_ends_with_a_picture(path, tmp_path, monkeypatch, ca
     ray = sys.modules.get("ray")
     assert ray is None or not ray.is_initialized(), "nor a cluster"
     capsys.readouterr()
+
+
+@pytest.mark.parametrize("path", [*TUTORIALS, *EXAMPLES], ids=lambda path: path.stem)
+def test_a_picture_has_a_caption(path):
+    """The block after the one that draws begins with a sentence in italics."""
+    *_, drawn = re.split(r"plt\.subplots\(", path.read_text("utf-8"))
+    assert re.search(r"^# %%\n# \*[A-Z][^*\n]+\.\*$", drawn, flags=re.MULTILINE)
 
 
 def test_there_are_enough_and_they_use_the_colors_of_the_style():

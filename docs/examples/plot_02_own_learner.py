@@ -74,3 +74,6 @@ axes.set(
     title="explore, then commit",
 )
 axes.minorticks_off()
+
+# %%
+# *Regret against the number of users who explore, as a share of the uniform policy's.*

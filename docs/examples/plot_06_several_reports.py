@@ -33,3 +33,6 @@ axes.plot(sizes, epsilons, "o-", label="composition of Gaussian releases")
 axes.plot(sizes, [size * epsilons[0] for size in sizes], "--", color="C7", label="adding epsilons")
 axes.set(xlabel="reports of one person", ylabel="epsilon at delta 1e-6", title="privacy loss of repeated participation")
 axes.legend()
+
+# %%
+# *Epsilon of one person against the number of reports. The dashed line adds the epsilons of single reports.*

@@ -45,3 +45,6 @@ axes.plot(range(1, len(spent) + 1), spent, "o-")
 axes.axhline(1.0, color="C7", linestyle="--", label="budget")
 axes.set(xlabel="releases", ylabel="epsilon spent", title="composition in the ledger", ylim=(0, None))
 axes.legend()
+
+# %%
+# *Epsilon in the ledger after each release. The dashed line is the budget; the next release would cross it.*

@@ -31,3 +31,6 @@ axes.bar(values, counts / 200_000, color="C0", label="200,000 draws")
 axes.plot(z[28:53], [law[int(value)] for value in z[28:53]], "o", color="C1", markersize=3, label="exact distribution")
 axes.set(xlabel="noise", ylabel="probability", title="discrete Gaussian, variance 9")
 axes.legend()
+
+# %%
+# *Frequencies of 200,000 draws (bars) and the probabilities of the exact distribution (dots).*

@@ -58,3 +58,6 @@ axes.set(
 )
 axes.minorticks_off()
 axes.legend()
+
+# %%
+# *Regret against epsilon, one line for each number of people.*

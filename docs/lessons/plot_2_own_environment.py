@@ -38,5 +38,7 @@ axes.set_title("probability of treatment at epsilon 1")
 figure.colorbar(shown)
 
 # %%
+# *Probability of treatment by step and state.*
+#
 # A Gymnasium environment works as well: ``tacit.from_gymnasium`` reads its table, ``tacit.live`` steps through it.
 # Next: a log that you already have.

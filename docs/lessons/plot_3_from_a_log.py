@@ -58,5 +58,7 @@ axes.set(yticks=range(2), yticklabels=policy.states, xticks=range(4), xlabel="vi
 axes.set_title("probability of a pill at epsilon 2")
 
 # %%
+# *Probability of a pill by visit and state.*
+#
 # ``tacit learn log.csv --mapping mapping.json --epsilon 2 --delta 1e-6 --behaviour known --fallback wait --out
 # learned`` does the same and charges a privacy budget ledger. Next: a study with real people.

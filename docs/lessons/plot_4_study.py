@@ -98,6 +98,8 @@ axes.set_title("probability of treatment after three stages")
 figure.colorbar(shown)
 
 # %%
+# *Probability of treatment by visit and state.*
+#
 # On the command line the same steps are ``tacit study new``, ``tacit study plan``, ``tacit collect open``, ``add``,
 # ``close`` and ``release``, and ``tacit study take``. The page about studies explains parties, threats and
 # troubleshooting.

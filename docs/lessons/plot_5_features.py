@@ -50,5 +50,7 @@ axes.set(xticks=range(len(names)), xticklabels=names, ylabel="coefficient", titl
 axes.legend()
 
 # %%
+# *Coefficients of the features by action, with their intervals. An interval across zero does not show an effect.*
+#
 # Coefficients say what an action does only if nothing else that matters decided who got it. ``tacit learn`` reads
 # feature logs on the command line, and linear learners run in simulations and studies.

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
+
 import numpy as np
 import pytest
 from PIL import Image
 
 from papers.cases.rows import BARS, SIZES, TRUSTS, Cell, Rows, interval, trial, where
-from papers.cases.rows_page import FIGURE, PAGE, digest, load, render
+from papers.cases.rows_page import FIGURE, PAGE, RESULTS, digest, load, render
 from tacit.policies import LinearPolicy
 
 FOUND = load()
@@ -50,6 +52,16 @@ def test_the_trial_is_the_negative_case_that_the_page_tells_of():
     assert row["certified epsilon"] <= 1.0
     assert row["minus best single arm"]["linear, epsilon 1"][2] < 0.0
     assert row["minus best single arm"]["linear, no privacy"][0] < 0.0
+
+
+def test_the_page_tells_what_steps_were_made_in_mobile_health():
+    found = json.loads((RESULTS / "steps.json").read_text(encoding="utf-8"))
+    assert found["certified epsilon"] <= 1.0
+    assert len(found["seeds"]) == 5
+    for name, values in found["steps"].items():
+        assert found["intervals"][name] == pytest.approx(interval(values))
+        if name != "uniform":
+            assert f"{np.mean(values):,.0f}" in PAGE.read_text(encoding="utf-8")
 
 
 def test_people_are_paid_for_the_class_of_their_row():

@@ -19,7 +19,7 @@ from tacit.features import Features
 from tacit.pages.page import ASSETS, SERVED_POLICY, asset
 from tacit.service import web
 from tacit.service.dashboard.app import Access, Tokens
-from tacit.service.dashboard.views import Rate
+from tacit.service.dashboard.views import Rate, certificate_entries
 from tacit.service.dashboard.watched import watch
 from tacit.service.web import Refused
 from tacit.study.collector import Collector
@@ -586,3 +586,17 @@ def test_coefficients_of_features_with_intervals(tmp_path):
     for value in (10.0 * found.mean.T).ravel():
         assert f">{value:.3f}<small>" in shown
     assert "Policy by name" not in page
+
+
+def test_the_page_has_the_words_of_the_certificate_and_wraps_them_anew(board, place):
+    text = Collector(place / "collector").certificate().describe()
+    entries = certificate_entries(text)
+    assert " ".join(entries).split() == text.split()
+    assert len(entries) < len(text.splitlines())
+    (promise,) = [entry for entry in entries if entry.startswith("promise")]
+    assert promise.endswith(".")
+
+    async def visit(it):
+        return await it.get("/officer", board.reader)
+
+    assert f"<span>{promise}</span>" in board.run(visit).text

@@ -243,7 +243,7 @@ def _evaluate(
     json: AsJson = False,
 ) -> None:
     """Estimate what policies would have earned on the people of a log, with one private release."""
-    from tacit.cli.policy import load_named
+    from tacit.cli.policy import load_policy
     from tacit.runs.signature import sign
     from tacit.study.evaluation import evaluate
     from tacit.study.learn_files import check_new_file, evaluation_to_dict, save_evaluation
@@ -259,7 +259,7 @@ def _evaluate(
         place = Path(file if equals else text)
         label = name if equals else (place.parent.name if place.stem in ("policy", "learned") else place.stem)
         require(label not in named, "policies must have different names", label, "write NAME=FILE")
-        named[label] = load_named(place)[0]
+        named[label] = load_policy(place)[0]
     known = propensity in ("column", "estimated")
     found = evaluate(
         named,
@@ -269,7 +269,7 @@ def _evaluate(
         delta=delta,
         weight_cap=weight_cap,
         min_propensity=min_propensity,
-        propensity=cast("Any", propensity) if known else load_named(Path(propensity))[0],
+        propensity=cast("Any", propensity) if known else load_policy(Path(propensity))[0],
         estimator=cast("Any", estimator),
         against_log=against_log,
         confidence=confidence,

@@ -87,7 +87,10 @@ class FeaturePolicy:
 
     def probabilities(self, rows: Any) -> Floats:
         """[n,actions]: with which probability each action is taken; the fall-back for certain if it is killed."""
-        x = self.features.encode(rows)
+        return self.probabilities_of(self.features.encode(rows))
+
+    def probabilities_of(self, x: Floats) -> Floats:
+        """The same for encoded rows[n,d]."""
         if self.killed and self.fallback is not None:
             return np.tile(np.array(self.fallback), (len(x), 1))
         return self.policy.probabilities_of(x)

@@ -13,6 +13,7 @@ from tacit.arrays import Floats, Ints
 from tacit.data.trajectories import Trajectories, Trajectory
 
 if TYPE_CHECKING:
+    from tacit.study.feature_mapping import FeatureMapping
     from tacit.study.mapping import EpisodeMapping
 REASONS: Final[Mapping[str, str]] = {
     "ragged row": "rows with another number of fields than the header",
@@ -62,7 +63,9 @@ class Episodes:
     """[n]: how many steps are real; those after them were padded."""
     propensities: Floats | None
     """[n,H], 1 on padded steps; None where nobody knows them."""
-    mapping: EpisodeMapping
+    mapping: EpisodeMapping | FeatureMapping
+    x: Floats | None = None
+    """[rows,d]: encoded rows of a log over features, whose states are their numbers."""
 
     def __repr__(self) -> str:
         return f"Episodes({len(self)} of {self.people} people)"  # never their contents

@@ -12,6 +12,8 @@
 Propensities come from the column of the mapping, from a known rule (a policy by name), or are estimated from counts,
 which are released and charged first.
 
+A log over features (`FeatureMapping`) has weights only: ips and snips of feature policies, one decision per row.
+
 G1  Counts and vectors are released once each, calibrated so that the Gaussian shifts together are those of the claim;
     the certificate is the exact accountant's for both.
 G2  Values are post-processing of the payloads: `evaluated` computes them again for `tacit verify`.
@@ -58,18 +60,23 @@ from tacit.planning.off_policy import (
     residual_value,
     snips_value,
 )
+from tacit.policies.feature_policy import FEATURE_POLICY_FORMAT, FeaturePolicy
 from tacit.policies.named import NamedPolicy
 from tacit.protocol import TOTALS, Noise
 from tacit.randomness import SecureNoise
 from tacit.release.fixed_point import SLACK_SHARE
 from tacit.release.values import DeviceValues, PolicyValues, PrivateValues
 from tacit.released.counts import CountShape
+from tacit.released.moments import MomentShape
 from tacit.study.episodes import Episodes, Progress, as_mapping, check_log
+from tacit.study.feature_mapping import FeatureMapping, read_feature_log
 from tacit.study.learning import LearnRequest, deal, kind_of, released_counts
 from tacit.study.log_source import LogSource
 from tacit.study.mapping import EpisodeMapping
 
 Estimator = Literal["snips", "ips", "dr", "dm"]
+AnyNamed = NamedPolicy | FeaturePolicy
+"""A policy over states, or over rows of features."""
 LOG: Final = "log"
 """The name of the log's own policy."""
 LOG_SHARE: Final = 0.3
@@ -82,8 +89,8 @@ COUNTS_SHARE: Final[Mapping[str, float]] = {"dm": 0.9, "dr": 0.3, "ips": 0.5, "s
 class EvaluationRequest:
     """The public parameters of an evaluation; everything a certificate is derived from."""
 
-    mapping: EpisodeMapping
-    policies: Mapping[str, NamedPolicy]
+    mapping: EpisodeMapping | FeatureMapping
+    policies: Mapping[str, AnyNamed]
     epsilon: float
     delta: float
     people: int
@@ -91,7 +98,7 @@ class EvaluationRequest:
     weight_cap: float | None = None
     """None: 1/min_propensity per step, where nothing is cut."""
     min_propensity: float | None = None
-    propensity: Literal["column", "estimated"] | NamedPolicy = "column"
+    propensity: Literal["column", "estimated"] | AnyNamed = "column"
     against_log: bool = True
     confidence: float = 0.95
     trust: Trust = "central"
@@ -111,11 +118,20 @@ class EvaluationRequest:
             require(countable, "min_propensity^horizon must be at least 1e-300", self.min_propensity)
         known = self.propensity in ("column", "estimated") if isinstance(self.propensity, str) else True
         require(known, "propensity must be 'column', 'estimated' or a policy", self.propensity)
+        if isinstance(self.mapping, FeatureMapping) and (
+            self.estimator not in ("snips", "ips") or self.propensity == "estimated" or self.trust != "central"
+        ):
+            raise NotSupported(
+                "a log over features has no counts of states: dr, dm and estimated propensities need a model of them, "
+                "and devices know no rows of others; use snips or ips under trust central, with known propensities"
+            )
         if self.trust != "central":
             self._require_devices()
         if self.estimator == "dm":
             return
-        if self.propensity == "column" and self.mapping.columns.propensity is None:
+        m = self.mapping
+        column = m.propensity if isinstance(m, FeatureMapping) else m.columns.propensity
+        if self.propensity == "column" and column is None:
             hint = "name the column in the mapping, or choose propensity 'estimated' or a known rule"
             require(False, "the mapping must have a column of propensities", None, hint)
         declared = self.weight_cap is not None or self.min_propensity is not None
@@ -123,7 +139,7 @@ class EvaluationRequest:
         require_real("weight_cap", self.cap, 1.0, 1e9)
         if self.estimator == "dr" and self.cuts:
             raise NotSupported("dr needs min_propensity and a weight_cap of at least 1/min_propensity^H; use snips")
-        if self.estimator != "snips" and self.mapping.drop:
+        if self.estimator != "snips" and isinstance(m, EpisodeMapping) and m.drop:
             raise NotSupported(f"{self.estimator} needs every person's episodes, and the mapping drops some; use snips")
 
     def _require_devices(self) -> None:
@@ -167,9 +183,11 @@ class EvaluationRequest:
         return f"{self.trust}/{self.estimator} values of a log"
 
     @property
-    def shape(self) -> CountShape:
+    def shape(self) -> CountShape | MomentShape:
         """The sizes of the log."""
         m = self.mapping
+        if isinstance(m, FeatureMapping):
+            return MomentShape(features=m.features.dimension, actions=len(m.actions.names), shared=False)
         return CountShape(
             horizon=m.horizon, num_states=len(m.state_names), num_actions=len(m.action_names), staged=True
         )
@@ -186,7 +204,8 @@ class EvaluationRequest:
         if self.estimator not in ("dm", "dr") and self.propensity != "estimated":
             return None
         share = COUNTS_SHARE[self.estimator] if self.listed else 1.0
-        return LearnRequest(mapping=self.mapping, epsilon=self._part(share), delta=self.delta, people=self.people)
+        mapping = cast("EpisodeMapping", self.mapping)
+        return LearnRequest(mapping=mapping, epsilon=self._part(share), delta=self.delta, people=self.people)
 
     @cached_property
     def values(self) -> PrivateValues | DeviceValues | None:
@@ -246,9 +265,9 @@ class EvaluationRequest:
         require(given == set(names), f"a request has the entries {', '.join(names)}", sorted(plain))
         rule = plain["propensity"]
         return cls(
-            mapping=EpisodeMapping.from_dict(plain["mapping"]),
-            policies={name: NamedPolicy.from_dict(policy) for name, policy in plain["policies"].items()},
-            propensity=cast("Any", rule) if isinstance(rule, str) else NamedPolicy.from_dict(rule),
+            mapping=_mapping(plain["mapping"]),
+            policies={name: _policy(policy) for name, policy in plain["policies"].items()},
+            propensity=cast("Any", rule) if isinstance(rule, str) else _policy(rule),
             trust=plain.get("trust", "central"),
             **{name: plain[name] for name in PLAIN},
         )
@@ -319,7 +338,7 @@ class Evaluation:
             "estimator": request.estimator,
             "weight_cap": None if request.estimator == "dm" else request.cap,
             "confidence": request.confidence,
-            "propensities": "a known rule" if isinstance(request.propensity, NamedPolicy) else request.propensity,
+            "propensities": request.propensity if isinstance(request.propensity, str) else "a known rule",
             "values": [one.to_dict() for one in self.values],
         }
 
@@ -327,15 +346,15 @@ class Evaluation:
 @with_suggestions()
 @checked
 def evaluate(
-    policies: NamedPolicy | Mapping[str, NamedPolicy] | Sequence[NamedPolicy],
+    policies: AnyNamed | Mapping[str, AnyNamed] | Sequence[AnyNamed],
     log: LogSource | Episodes,
-    mapping: EpisodeMapping | Mapping[str, Any] | str | Path | None = None,
+    mapping: EpisodeMapping | FeatureMapping | Mapping[str, Any] | str | Path | None = None,
     *,
     epsilon: float,
     delta: float,
     weight_cap: float | None = None,
     min_propensity: float | None = None,
-    propensity: Literal["column", "estimated"] | NamedPolicy = "column",
+    propensity: Literal["column", "estimated"] | AnyNamed = "column",
     estimator: Estimator = "snips",
     against_log: bool = True,
     confidence: float = 0.95,
@@ -406,15 +425,17 @@ def evaluate(
         "propensity": propensity, "estimator": estimator, "against_log": against_log, "confidence": confidence,
         "trust": trust,
     }  # fmt: skip
-    if isinstance(policies, NamedPolicy):
+    if isinstance(policies, NamedPolicy | FeaturePolicy):
         policies = {"policy": policies}
     elif not isinstance(policies, Mapping):
         policies = {f"policy {i + 1}": policy for i, policy in enumerate(policies)}
-    asked["mapping"] = log.mapping if isinstance(log, Episodes) else as_mapping(cast("Any", mapping))
+    asked["mapping"] = log.mapping if isinstance(log, Episodes) else _mapping(cast("Any", mapping))
     asked["policies"] = dict(policies)
     # Everything public is checked before the log is opened.
     public = EvaluationRequest(people=1, **asked)
     _ = public.counts, public.values
+    if not isinstance(log, Episodes) and isinstance(asked["mapping"], FeatureMapping):
+        log = _rows(log, asked["mapping"])
     if not isinstance(log, Episodes):
         check, episodes = check_log(log, asked["mapping"], progress=progress)
         if episodes is None:
@@ -517,8 +538,8 @@ def _widened(value: Interval, z: float, request: EvaluationRequest, model: Model
 
 def _table(request: EvaluationRequest, name: str) -> Floats:
     """π[H,S,A]; in a padding state of its own the padding's action is certain."""
-    table = np.array(request.policies[name].to_numpy(), dtype=np.float64)
-    short, m = request.mapping.short, request.mapping
+    m = cast("EpisodeMapping", request.mapping)
+    table, short = np.array(cast("NamedPolicy", request.policies[name]).to_numpy(), dtype=np.float64), m.short
     if short is not None and short.state is not None:
         table[:, m.state_names.index(short.state)] = np.eye(len(m.action_names))[m.action_names.index(short.action)]
     return table
@@ -554,6 +575,8 @@ def _propensities(request: EvaluationRequest, episodes: Episodes, model: Model |
     t, H = episodes.trajectories, request.mapping.horizon
     if request.propensity == "column":
         return cast("Floats", episodes.propensities)
+    if isinstance(request.propensity, FeaturePolicy):
+        return _of_rows(request.propensity, episodes)
     table = _estimated(request, cast("Model", model)) if request.propensity == "estimated" else _rule(request)
     return np.asarray(table[np.arange(H), t.states, t.actions], dtype=np.float64)
 
@@ -572,7 +595,11 @@ def _people(request: EvaluationRequest, episodes: Episodes, model: Model | None)
         if name == LOG:
             w: Floats = np.ones_like(t.rewards)
         else:
-            taken = _table(request, name)[np.arange(H), t.states, t.actions]
+            policy = request.policies[name]
+            if isinstance(policy, FeaturePolicy):
+                taken = _of_rows(policy, episodes)
+            else:
+                taken = _table(request, name)[np.arange(H), t.states, t.actions]
             ratios: Floats = np.where(real, taken / _propensities(request, episodes, model), 1.0)
             w = np.asarray(np.cumprod(ratios, axis=1), dtype=np.float64)
         cut, w = w > cap * (1.0 + 1e-9), np.minimum(w, cap)
@@ -600,7 +627,44 @@ def _means(values: Floats, episodes: Episodes, people: int) -> Floats:
     return np.asarray(np.bincount(episodes.persons, weights=values, minlength=people) / np.maximum(each, 1))
 
 
-def _require_names(policy: object, mapping: EpisodeMapping) -> None:
+def _mapping(given: Any) -> EpisodeMapping | FeatureMapping:
+    """A mapping over states or over features, as it was given."""
+    if isinstance(given, FeatureMapping):
+        return given
+    if isinstance(given, Mapping):
+        return FeatureMapping.from_dict(given) if "features" in given else EpisodeMapping.from_dict(given)
+    found = FeatureMapping.read(given) if isinstance(given, str | Path) else None
+    return as_mapping(given) if found is None else found
+
+
+def _policy(plain: Mapping[str, Any]) -> AnyNamed:
+    return (FeaturePolicy if plain.get("format") == FEATURE_POLICY_FORMAT else NamedPolicy).from_dict(plain)
+
+
+def _rows(log: LogSource, mapping: FeatureMapping) -> Episodes:
+    """Sensitive: the rows of a log as episodes of one step, whose states are the numbers of the rows."""
+    rows = read_feature_log(log, mapping)
+    n, p = len(rows.x), rows.propensities
+    steps = Trajectories(np.arange(n)[:, np.newaxis], rows.actions[:, np.newaxis], rows.rewards[:, np.newaxis])
+    return Episodes(
+        trajectories=steps, persons=rows.persons, people=rows.people, lengths=np.ones(n, dtype=np.int64),
+        propensities=None if p is None else p[:, np.newaxis], mapping=mapping, x=rows.x,
+    )  # fmt: skip
+
+
+def _of_rows(policy: FeaturePolicy, episodes: Episodes) -> Floats:
+    """[n,1]: with which probability the policy takes the logged actions."""
+    t = episodes.trajectories
+    return np.asarray(policy.probabilities_of(cast("Floats", episodes.x))[t.states, t.actions])
+
+
+def _require_names(policy: object, mapping: EpisodeMapping | FeatureMapping) -> None:
+    if isinstance(mapping, FeatureMapping):
+        same = isinstance(policy, FeaturePolicy) and policy.features == mapping.features
+        rule = "a policy for a log over features must be a FeaturePolicy with the features and actions of the mapping"
+        alike = same and cast("FeaturePolicy", policy).actions == mapping.actions.names
+        require(alike, rule, "another" if same else type(policy).__name__)
+        return
     if not isinstance(policy, NamedPolicy):
         raise InvalidInput(f"a policy must be a NamedPolicy, got {type(policy).__name__}")
     hint = "write the mapping with the policy's names"
@@ -611,7 +675,8 @@ def _require_names(policy: object, mapping: EpisodeMapping) -> None:
 
 def require_propensities(request: EvaluationRequest, episodes: Episodes) -> None:
     """Raise if a propensity is below the declared one; counts of a log with a rule that saw more are refused."""
-    if request.estimator in ("dm", "dr") and request.mapping.short is not None and request.mapping.short.state is None:
+    short = request.mapping.short if isinstance(request.mapping, EpisodeMapping) else None
+    if request.estimator in ("dm", "dr") and short is not None and short.state is None:
         raise NotSupported(f"{request.estimator} needs a padding state of its own: give 'short' a 'state'")
     least = request.min_propensity
     if least is None or request.estimator == "dm" or request.propensity == "estimated":

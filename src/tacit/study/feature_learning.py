@@ -242,6 +242,8 @@ class FeatureRows:
     people: int
     ids: tuple[Any, ...] | None = None
     """Whose rows they are, by number; None: every row is another person's."""
+    propensities: Floats | None = None
+    """[n]: with which probability the action was chosen; None where no column says it."""
 
     def __repr__(self) -> str:
         return f"FeatureRows({self.people} people)"  # never what they did

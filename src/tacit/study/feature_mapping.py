@@ -4,7 +4,7 @@
                beside them "intercept", "products", "norm" and "missing" as in `tacit.Features`
     actions    names, with the texts under which they stand in the log
     reward     public bounds [low, high]
-    columns    person, if a person may have several rows; propensity, which is checked and not used
+    columns    person, if a person may have several rows; propensity, which learning checks and `tacit evaluate` uses
 
 It is fixed before the data are looked at, holds nothing about people, and may be published.
 """
@@ -14,9 +14,9 @@ from __future__ import annotations
 import math
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Final, cast
+from typing import Any, ClassVar, Final, cast
 
 import numpy as np
 import pyarrow as pa
@@ -60,6 +60,9 @@ class FeatureMapping:
     delimiter: str | None = None
     encoding: str | None = None
 
+    horizon: ClassVar[int] = 1
+    """A row is one decision."""
+
     @property
     def used_columns(self) -> tuple[str, ...]:
         """The columns that are read, each once."""
@@ -96,6 +99,18 @@ class FeatureMapping:
         )
         _ = found.used_columns
         return found
+
+    def to_dict(self) -> dict[str, Any]:
+        """JSON-ready values; `from_dict` gives an equal mapping back."""
+        columns = {name: value for name in ("person", "propensity") if (value := getattr(self, name)) is not None}
+        return {
+            "features": self.features.to_dict(),
+            "actions": self.actions.to_dict(),
+            "reward": {"column": self.reward, "low": self.low, "high": self.high},
+            "columns": columns,
+            **{name: getattr(self, name) for name in OTHERS[2:]},
+            "missing": list(self.missing),
+        }
 
     @classmethod
     def read(cls, path: str | Path) -> FeatureMapping | None:
@@ -140,12 +155,13 @@ def read_feature_log(log: LogSource, mapping: FeatureMapping) -> FeatureRows:
     require(rows > 0, "the log must have a row", 0)
     table = {column.name: _feature(columns[column.name], column, mapping) for column in mapping.features.columns}
     taken = np.array([mapping.actions.index(as_text(value)) for value in columns[mapping.actions.column].to_pylist()])
+    p = None
     if mapping.propensity is not None:
         p = as_numbers(columns[mapping.propensity], mapping.decimal)
         fine = bool(((p > 0.0) & (p <= 1.0)).all())
         require(fine, f"propensities of the column '{mapping.propensity}' must lie in (0, 1]", "one outside, or none")
     persons = None if mapping.person is None else [as_text(one) for one in columns[mapping.person].to_pylist()]
-    return encoded_rows(
+    found = encoded_rows(
         mapping.features.encode(table),
         taken,
         as_numbers(columns[mapping.reward], mapping.decimal),
@@ -154,6 +170,7 @@ def read_feature_log(log: LogSource, mapping: FeatureMapping) -> FeatureRows:
         bounds=(mapping.low, mapping.high),
         names=(mapping.actions.column, mapping.reward, str(mapping.person)),
     )
+    return replace(found, propensities=p)
 
 
 def _joined(parts: list[pa.Array]) -> pa.Array:

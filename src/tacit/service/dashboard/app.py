@@ -367,7 +367,7 @@ class Dashboard:
             role=session.role,
             form=session.form,
             word=word,
-            certificate=self.live.certificate.describe(),
+            certificate=views.certificate_entries(self.live.certificate.describe()),
             rate_values=[[-minute for minute, _ in rate], [count for _, count in rate]],
             return_values=[[row[name] for row in rows] for name in ("stage", "mean", "high", "low")],
             **facts,

@@ -18,13 +18,14 @@ N3  Z-scores are computed of releases, which are public.
 from __future__ import annotations
 
 import math
+import re
 import shutil
 import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from tacit.accounting.certificate import Certificate
+from tacit.accounting.certificate import NAME, Certificate
 from tacit.accounting.composition import epsilon_of
 from tacit.accounting.people import PeopleLedger
 from tacit.errors import NotSupported, TacitError, require
@@ -162,6 +163,21 @@ KEPT = {
     "collector": "SELECT stage, question, bytes, digest, charge FROM outbox ORDER BY charge",
     "study": "SELECT stage, question, bytes, digest, charge FROM release ORDER BY charge",
 }
+
+
+def certificate_entries(text: str) -> list[str]:
+    r"""The text of a certificate by entries: lines that it wraps are joined, and the page wraps them anew.
+
+    >>> certificate_entries("promise    the odds change\n           little\n           curator   no protection")
+    ['promise    the odds change little', '           curator   no protection']
+    """
+    made: list[str] = []
+    for line in text.splitlines():
+        if made and re.match(rf" {{{NAME}}}(?!.*\S  +\S)", line):  # no row of a table
+            made[-1] += f" {line.strip()}"
+        else:
+            made.append(line)
+    return made
 
 
 def certificate(watched: Watched) -> Certificate:
