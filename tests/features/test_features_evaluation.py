@@ -59,7 +59,7 @@ ASKED = {"epsilon": 1.0, "delta": 1e-6, "min_propensity": 0.25}
 @pytest.mark.statistical
 @pytest.mark.parametrize("estimator", ["snips", "ips"])
 def test_intervals_hold_the_value_of_a_policy_over_rows(estimator):
-    """Nominal 95%: of 200 logs, 178 to 200 (binomial, false alarm below 1e-3); at most 10 hold a value that is 1.5 off."""
+    """Nominal 95%: of 200 logs, 178 to 200 (binomial, false alarm below 1e-3); a value that is 1.5 off: at most 10."""
     hits = np.zeros(3)
     for seed in range(200):
         noise = SimulationNoise(np.random.default_rng([seed, 1]))
