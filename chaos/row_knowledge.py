@@ -69,6 +69,8 @@ NEIGHBOURS: dict[str, Any] = {
 }
 """What the person reports whose report differs; None is a dummy report."""
 FALSE_ALARM = 1e-6
+MOST_ROUNDS = 4
+"""Rounds of two runs of each history: a value that has one of two forms by chance tells them apart once in 2^15."""
 TRIED = 8
 """How many messages of a sealed report are tried with keys of other parties: all are sealed alike."""
 SHORTEST = 8
@@ -99,10 +101,11 @@ def kinds_served() -> tuple[Kind, ...]:
 def runs_of(kind: Kind, pair: Sequence[str] = ("zeros", "ones"), server: Any = None) -> dict[str, list[views.Run]]:
     """Two runs of each of two neighbouring histories, in turns, so that nothing that drifts looks like a difference.
 
-    Where something seems to leak there are two more runs of each: what differs by chance does not differ again.
+    Where something seems to leak there are two more runs of each, up to eight: what is the same in all runs of one
+    history and in none of the other by chance (free disk, in whole MiB) is not so again; what leaks is, every time.
     """
     found: dict[str, list[views.Run]] = {name: [] for name in pair}
-    for _ in range(2):
+    for _ in range(MOST_ROUNDS):
         with ThreadPoolExecutor(2) as both:
             for name, run in both.map(lambda name: (name, run_of(kind, name, server)), (*pair, *pair)):
                 found[name].append(run)

@@ -180,9 +180,16 @@ def _report(parties: Parties, kind: Any, people: int, colluders: int) -> dict[st
     sender, rng, answers = Sender(parties.public("shuffler"), parties.study), np.random.default_rng(3), {}
     label = next(block for block in kind.spec._blocks() if block.name == "outcomes").start
     with contextlib.closing(parties.publicly("shuffler")) as wire:
-        reply = wire.ask("GET", "/v1/bundle")
-        assert reply is not None
-        document = Bundle.parse(reply.body).keys["learner"]
+        replies: list[Any] = []
+
+        def served() -> bool:
+            """A device asks again, too: a stage is open before its bundle is served."""
+            reply = wire.ask("GET", "/v1/bundle")
+            replies.append(reply)
+            return reply is not None and reply.status == 200
+
+        until(served)
+        document = Bundle.parse(replies[-1].body).keys["learner"]
         learner = KeysDocument.read(document, party="learner", study=parties.study, pinned=None).active
         seal = learner.sealer(inner_info(parties.study, 0, learner.id))
         for number in range(people):
