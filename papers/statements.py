@@ -138,8 +138,8 @@ STATEMENTS: Final = (
         "DP-PG with classical Gaussian noise is (epsilon, delta)-DP",
         "partly",
         "true up to epsilon 8.42 at delta 1e-5; beyond, its noise is too small for the sensitivity that it states"
-        " (row 5,"
-        " Definition 2 with a known action); no guarantee for Gaussian policies (row 7)",
+        " (row 5, Definition 2: two actions played alike with opposite rewards move the gradient by one and the same"
+        " vector of length G); no guarantee for Gaussian policies (row 7)",
     ),
     Statement(
         "he2025policy",

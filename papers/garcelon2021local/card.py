@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
+import numpy as np
+
 from papers.committed import Committed, Results, pm, row
 from papers.garcelon2021local.collusion import EPSILONS, PEOPLE
 from papers.garcelon2021local.experiments import WORLDS
@@ -57,7 +59,9 @@ def names(results: Results) -> Mapping[str, Any]:
         _, least, greatest = fig1.spread(run)
         return f"{least:.2g} to {greatest:.2g}"
 
+    told_psrl = fig1.finals("LDP-PSRL, ε=0.2, paper")
     return {
+        "worst_psrl": told_psrl.max() / np.median(told_psrl),
         "fig1": fig1, "fig2": fig2, "printed": printed, "fig7": fig7, "every": every, "table1": table1,
         "reshuffled": reshuffled, "local": local, "spread": spread,
         "bounded": up(bounded_epsilon(1.0)),

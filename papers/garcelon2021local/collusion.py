@@ -9,9 +9,10 @@ of the others', so exactly
     δ(ε) = max over both orders of Σ_k max(0, P(k) - e^ε Q(k)),
     P = (1-p) N(k-1) + p N(k),   Q = p N(k-1) + (1-p) N(k).
 
-N is Bin(a, p) + Bin(n - 1 - a, 1 - p) where a of the others have the bit 0; the largest ε over `SPLITS` of them is
-taken, a search and no proof. If shuffler and server collude, each message is seen: ε₀ is left, whatever n is. Bits of
-one bias as the shuffle releases of tacit add them have no such floor: there nothing is left.
+N is Bin(a, p) + Bin(n - 1 - a, 1 - p) where a of the others have the bit 0; the largest ε over every a is taken (a and
+n - 1 - a mirror each other), and rounding of the transform, below `ROUNDING`, counts as missed. If shuffler and server
+collude, each message is seen: ε₀ is left, whatever n is. Bits of one bias, as the shuffle releases of tacit add them,
+have no such floor: there nothing is left.
 """
 
 from __future__ import annotations
@@ -22,23 +23,32 @@ from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
+from scipy.signal import fftconvolve
 from scipy.stats import binom
 
 from tacit.arrays import Floats
 
-__all__ = ["EPSILONS", "PEOPLE", "central_epsilon", "main", "table"]
+__all__ = ["EPSILONS", "PEOPLE", "central_epsilon", "main", "missed", "table"]
 
 DELTA: Final = 1e-6
 EPSILONS: Final = (0.5, 1.0, 2.0, 4.0, 6.0, 8.0)
 PEOPLE: Final = (100, 1_000, 10_000)
-SPLITS: Final = (0.0, 0.25, 0.5, 0.75, 1.0)
+ROUNDING: Final = 1e-9
 HOME: Final = Path("results/garcelon2021local/collusion")
 
 
-def _others(people: int, share: float, p: float) -> Floats:
-    """The law of the others' number of ones, a share of whom have the bit 0."""
-    zeros = round(share * (people - 1))
-    return np.convolve(*(binom.pmf(np.arange(n + 1), n, q) for n, q in ((zeros, p), (people - 1 - zeros, 1.0 - p))))
+def missed(epsilon: float, local: float, people: int, zeros: int) -> float:
+    """δ(ε) of the number of ones if so many of the others have the bit 0.
+
+    >>> round(missed(0.0, 2.0, 1, 0), 6) == round(math.tanh(1.0), 6)  # total variation of one response
+    True
+    """
+    p, factor = 1.0 / (1.0 + math.exp(local)), math.exp(epsilon)
+    parts = [binom.pmf(np.arange(n + 1), n, q) for n, q in ((zeros, p), (people - 1 - zeros, 1.0 - p))]
+    N: Floats = fftconvolve(*parts)
+    up, stay = np.append(0.0, N), np.append(N, 0.0)
+    P, Q = (1.0 - p) * up + p * stay, p * up + (1.0 - p) * stay
+    return float(max(np.maximum(P - factor * Q, 0.0).sum(), np.maximum(Q - factor * P, 0.0).sum()))
 
 
 def central_epsilon(local: float, people: int, delta: float = DELTA) -> float:
@@ -49,20 +59,15 @@ def central_epsilon(local: float, people: int, delta: float = DELTA) -> float:
     >>> 0.0 < central_epsilon(1.0, 1_000) < 0.5
     True
     """
-    p, worst = 1.0 / (1.0 + math.exp(local)), 0.0
-    if people == 1:
-        return local
-    for share in SPLITS:
-        N = _others(people, share, p)
-        up, stay = np.append(0.0, N), np.append(N, 0.0)
-        P, Q = (1.0 - p) * up + p * stay, p * up + (1.0 - p) * stay
-        low, high = 0.0, local  # pure ε₀ always holds: the rest is post-processing
+    worst, half = 0.0, (people - 1) // 2
+    for zeros in (0, half // 2, half, *range(half)):  # the likely ones first: the others only have to be below
+        if worst == local or missed(worst, local, people, zeros) <= delta - ROUNDING:
+            continue
+        low, worst = worst, local  # pure ε₀ always holds: the rest is post-processing
         for _ in range(50):
-            middle = 0.5 * (low + high)
-            factor = math.exp(middle)
-            missed = max(np.maximum(P - factor * Q, 0.0).sum(), np.maximum(Q - factor * P, 0.0).sum())
-            low, high = (middle, high) if missed > delta else (low, middle)
-        worst = max(worst, high)
+            middle = 0.5 * (low + worst)
+            inside = missed(middle, local, people, zeros) <= delta - ROUNDING
+            low, worst = (low, middle) if inside else (middle, worst)
     return worst
 
 

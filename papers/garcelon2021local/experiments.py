@@ -8,7 +8,8 @@ Gaussian and bounded noise run at delta = 0.1, as in the paper. That is not a me
 publishes every tenth trajectory in the clear has it too.
 
 At full size learners replan when the number of users has grown by half a percent (`replan=geometric`): 10⁸ users take
-2,900 plans. `every_user_runs` repeats four of the runs with a plan after every user, as Alg. 2 and 7 are printed.
+2,900 plans. `every_user_runs` repeats four of the runs up to 10⁷ users with a plan after every user, as Alg. 2 and 7
+are printed.
 
 `paper`: the noise as printed. `tight`: the least noise with the claimed guarantee, in the complement encoding. Both
 with radii c_k that provably cover (constants `theory`). `printed`: noise and radii as printed (Props. 8, 11, 13, 15),
@@ -109,8 +110,8 @@ def world_runs(scale: Scale) -> tuple[Run, ...]:
 
 
 def every_user_runs(scale: Scale) -> tuple[Run, ...]:
-    """Four runs twice, replanned rarely and after every user; few seeds, because each takes minutes at full size."""
-    seeds = {"smoke": 2, "paper": 10}[scale]
+    """Four runs twice, replanned rarely and after every user: ten seeds, and a tenth of the users."""
+    episodes, seeds = {"smoke": (30_000, 2), "paper": (10_000_000, 10)}[scale]
     found = []
     for words, replan in (("rarely", "geometric"), ("every", "every")):
         for run in (
@@ -119,7 +120,13 @@ def every_user_runs(scale: Scale) -> tuple[Run, ...]:
             _psrl(scale, 2.0, "paper"),
         ):
             name = run.config.learner.removesuffix(",replan=geometric")
-            config = replace(run.config, learner=f"{name},replan={replan}", seeds=as_seeds(seeds), checkpoints=30)
+            config = replace(
+                run.config,
+                learner=f"{name},replan={replan}",
+                episodes=episodes,
+                seeds=as_seeds(seeds),
+                checkpoints=30,
+            )
             found.append(Run(label=f"{run.label}, replanned {words}", config=config))
     return tuple(found)
 

@@ -91,6 +91,7 @@ def _gaussian_stated(gaussian: Gaussian) -> Verdict:
         paper_std=f"{stated.std:.4g}",
         tight_std=f"{gaussian.std:.4g}; complement {best.std:.4g}",
         tight_epsilon=certified(best, COMPLEMENT, LOCAL_DELTA),
+        command=LOCAL + f"gaussian:c=statement --delta {LOCAL_DELTA:g} --calibration paper",
     )
 
 

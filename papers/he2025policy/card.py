@@ -64,7 +64,7 @@ def _slope(one: dict[str, Any]) -> str:
 
 def _rates(name: str, curves: Any, d: int) -> str:
     free = f"{_slope(_curve(curves, d, None))} ({PRINTED[name]})"
-    return row(f"{NAMES[name]} | {d}", free, *(_slope(_curve(curves, d, epsilon)) for epsilon in EPSILONS))
+    return row(NAMES[name], str(d), free, *(_slope(_curve(curves, d, epsilon)) for epsilon in EPSILONS))
 
 
 def _costs(name: str, curves: Any, d: int) -> str:
@@ -79,7 +79,7 @@ def _costs(name: str, curves: Any, d: int) -> str:
                 lambda *drawn, N=N, shift=shift: fit_exponent(N, np.array([d.mean() for d in drawn]) - shift), *raw
             )
         )
-    return row(f"{name[-1]} | {d}", *cells)
+    return row(name[-1], str(d), *cells)
 
 
 def _beyond(rows: Any) -> list[str]:

@@ -71,8 +71,8 @@ def same_state_delta(policy: Floats) -> float:
     apart = [np.linalg.norm(scores[:, None] + sign * scores[None], axis=-1) for sign in (1.0, -1.0)]
     cost = gaussian_delta(np.maximum(*apart) / printed_sigma(A))
     marginals = np.vstack([np.kron(np.eye(A), np.ones(A)), np.kron(np.ones(A), np.eye(A))])
-    # Costs of 1e-6 are scaled up, for the solver's tolerances.
-    found = linprog(1e6 * cost.ravel(), A_eq=marginals, b_eq=np.r_[policy, policy], method="highs")
+    # Costs of 1e-6 are scaled up, for the solver's tolerances; one of the marginals follows from the others.
+    found = linprog(1e6 * cost.ravel(), A_eq=marginals[:-1], b_eq=np.r_[policy, policy[:-1]], method="highs")
     return float(found.fun) * 1e-6
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from functools import partial
+from itertools import takewhile
 from pathlib import Path
 
 import numpy as np
@@ -52,6 +54,29 @@ def test_a_standard_error_has_its_size():
     assert abs(value - 1.0) < 0.03
     assert 0.004 < error < 0.008
     assert pm(1.0, float("nan")) == "1"
+
+
+def cells_of(line):
+    """The cells of a row of a Markdown table; a bar in code or behind a backslash divides nothing."""
+    return re.split(r"(?<!\\)\|", re.sub(r"`[^`]*`", "", line.strip()))[1:-1]
+
+
+def crooked(text):
+    """Rows that have more or fewer cells than the head of their table."""
+    lines, found = re.sub(r"^```.*?^```", "", text, flags=re.S | re.M).splitlines(), []
+    for i, line in enumerate(lines):
+        if re.fullmatch(r"\|[\s:|-]+\|", line) and i and lines[i - 1].startswith("|"):
+            rows = takewhile(lambda row: row.startswith("|"), lines[i + 1 :])
+            found += [row for row in (lines[i - 1], *rows) if len(cells_of(row)) != len(cells_of(line))]
+    return found
+
+
+def test_no_page_has_a_row_that_is_wider_than_its_table():
+    # What stands beyond the last column of the head is not shown.
+    pages = sorted((ROOT / "docs").rglob("*.md"))
+    assert len(pages) > 50
+    assert {page.name: rows for page in pages if (rows := crooked(page.read_text(encoding="utf-8")))} == {}
+    assert crooked("| a | b |\n|---|---|\n| 1 | 2 | 3 |\n| `x|y` | 2 |\n") == ["| 1 | 2 | 3 |"]
 
 
 def test_every_refuted_statement_says_under_what_and_by_what():

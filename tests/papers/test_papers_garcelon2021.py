@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import math
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pyarrow.parquet as pq
@@ -13,6 +15,7 @@ import pytest
 from papers.catalogue import EXPERIMENTS
 from papers.frontier import local as frontier_local
 from papers.garcelon2021local import bound as garcelon2021_bound
+from papers.garcelon2021local import collusion
 from papers.garcelon2021local import experiments as garcelon2021
 from papers.garcelon2021local import noise as garcelon2021_noise
 from papers.panels import PanelFigure
@@ -122,6 +125,40 @@ def test_hard_instances_have_the_proofs_gap():
     for name in names:
         mdp = make(name)
         assert (mdp.num_states, mdp.num_actions, mdp.horizon) == (6, 3, 5)
+
+
+def test_collusion_is_certified_over_every_composition_of_the_other_bits():
+    # Six people, written anew: all 64 outcomes of the bits, their sums, and the hockey-stick divergence in both orders.
+    people, local = 6, 1.5
+    flip = 1.0 / (1.0 + math.exp(local))
+
+    def law(bits):
+        sums = np.zeros(people + 1)
+        for said in itertools.product((0, 1), repeat=people):
+            sums[sum(said)] += math.prod(flip if a != b else 1.0 - flip for a, b in zip(bits, said, strict=True))
+        return sums
+
+    for zeros in range(people):
+        others = [0] * zeros + [1] * (people - 1 - zeros)
+        P, Q = law([1, *others]), law([0, *others])
+        for epsilon in (0.0, 0.4, 1.0):
+            exact = max(np.maximum(P - math.exp(epsilon) * Q, 0).sum(), np.maximum(Q - math.exp(epsilon) * P, 0).sum())
+            assert collusion.missed(epsilon, local, people, zeros) == pytest.approx(exact, abs=1e-12)
+    found = collusion.central_epsilon(local, people, 1e-2)
+    worst = [max(collusion.missed(e, local, people, a) for a in range(people)) for e in (found, found - 1e-6)]
+    assert worst[0] <= 1e-2 < worst[1]
+    assert found < local
+
+
+def test_the_committed_numbers_of_collusion_are_those_of_today():
+    path = Path(__file__).parents[2] / "results/garcelon2021local/collusion/collusion.json"
+    points = json.loads(path.read_text(encoding="utf-8"))["points"]
+    assert [(one["people"], one["local"]) for one in points] == [
+        (n, local) for n in collusion.PEOPLE for local in collusion.EPSILONS
+    ]
+    for one in points:
+        if one["people"] == 100:
+            assert one["central"] == pytest.approx(collusion.central_epsilon(one["local"], 100), rel=1e-9)
 
 
 @pytest.mark.statistical

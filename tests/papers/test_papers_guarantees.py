@@ -27,7 +27,7 @@ DOCS = Path(__file__).parents[2] / "docs"
 PAGE = DOCS / "guarantees.md"
 TIGHT = (1, 2, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17)
 """Rows with least noise for what is claimed."""
-COMMANDS = (1, 2, 12, 14, 15, 16)
+COMMANDS = (1, 2, 12, 13, 14, 15, 16)
 """Rows with a command beside them."""
 TAU = paper_threshold(6, 1.0, 1e-6)
 
@@ -167,6 +167,15 @@ def test_row_5_the_classical_gaussian_first_fails_just_below_8_42():
     assert classical_gaussian_sigma(1.0, 1e-5) == pytest.approx(4.845, abs=5e-4)
 
 
+def test_row_5_a_hidden_action_hides_nothing_of_two_actions_played_alike():
+    # Contribution R_a (1_a - π): rewards (1, -1) against (-1, 1), at the printed G = √(1/2), whichever action is drawn.
+    scores = np.eye(2) - 0.5
+    one, other = (np.array(rewards)[:, None] * scores for rewards in ((1.0, -1.0), (-1.0, 1.0)))
+    assert (one == one[0]).all()
+    assert (other == other[0]).all()
+    assert np.linalg.norm(one[0] - other[0]) == pytest.approx(2.0 * math.sqrt(1.0 - 1.0 / 2))
+
+
 def test_row_6_the_softmax_score_reaches_root_2_and_the_printed_bound_is_its_expectation():
     probability = np.array([1e-9, 1.0 - 1e-9])
     scores = np.eye(2) - probability
@@ -186,6 +195,7 @@ def test_row_6_with_a_hidden_action_the_printed_noise_is_enough():
     assert alike[2] > alike[4] > 1e-5 > alike[5] > alike[10]
     assert alike[5] == pytest.approx(7.4e-6, rel=0.02)
     assert alike[10] == pytest.approx(3.6e-6, rel=0.02)
+    assert hidden.same_state_delta(np.array([1e-7, 5e-8, 1.0 - 1.5e-7])) < 1e-7  # a policy that is nearly certain
     # With the best coupling for every number of actions; two actions exactly, as a mixture on a line.
     for A in (2, 3, 4, 5):
         assert hidden.hidden_action_delta(A) < 1e-7

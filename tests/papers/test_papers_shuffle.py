@@ -40,7 +40,22 @@ def learner(options: str, episodes: int = 3_000, constants: str = "theory") -> S
 def test_c_scales_the_width_and_belongs_to_the_theorem():
     assert learner("C=0.1").width(64, 3.0) == pytest.approx(0.1 * learner("variant=2025").width(64, 3.0))
     assert learner("variant=2025").width(64, 3.0) == xi("2025", SMALL, learner("variant=2025").iota, 64, 3.0)
-    for bad in ("C=0", "C=no", "C=nan", "C1=-1", "growth=1", "first=2.5", "first=1"):
+    # ι = ln(2 H X² A K / δ) with the δ of the option, which batches count with, too.
+    told = learner("failure_prob=0.001")
+    assert told.iota == pytest.approx(math.log(2 * 2 * 2**2 * 2 * 3_000 / 0.001))
+    assert told.iota == pytest.approx(learner("variant=2025").iota + math.log(50.0))
+    assert told._requests[0].failure_prob == pytest.approx(learner("variant=2025")._requests[0].failure_prob / 50.0)
+    for bad in (
+        "C=0",
+        "C=no",
+        "C=nan",
+        "C1=-1",
+        "growth=1",
+        "first=2.5",
+        "first=1",
+        "failure_prob=0",
+        "failure_prob=2",
+    ):
         with pytest.raises(InvalidInput):
             learner(bad)
     with pytest.raises(InvalidInput, match="theory"):
