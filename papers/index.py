@@ -129,8 +129,8 @@ def _some(runs: list[str], most: int = 4) -> str:
 _PAGE: Final = """\
 # Papers: which figures, tables and theorems are reproduced
 
-Each implemented paper has a page with its notation, deviations and findings. `CITATION.cff` has the references:
-cite tacit and the paper whose algorithm you use. {total} figures, tables and theorems were checked: {summary}.
+Each implemented paper has a page with its notation, deviations and findings. {total} figures, tables and theorems were
+checked: {summary}.
 
 {rows}
 
@@ -148,6 +148,17 @@ committed result <../tables/results.csv>`.
 A run is *current* if the fingerprint of its algorithm (learner, privatizer, bonus, constants) is that of today,
 *stale* if it is not; {stale} of {results} results have stale runs. *Checked by rerunning* means that some seeds of
 an older run were repeated at full size and equal. `{command}` writes this page.
+
+## How to cite tacit and a paper: BibTeX
+
+Cite tacit and the paper whose algorithm you use. {{download}}`CITATION.cff <../../CITATION.cff>` has the reference of
+every implemented paper, by learner.
+
+```bibtex
+@software{{tacit,
+  title = {{tacit: differentially private reinforcement learning}}, author = {{{{The tacit authors}}}}
+}}
+```
 
 ```{{toctree}}
 :maxdepth: 1

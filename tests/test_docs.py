@@ -76,7 +76,6 @@ def shown_commands(text: str) -> set[str]:
 def unknown_words(line: str) -> str | None:
     """What of a command line the parsers do not know: a module, a command or an option."""
     from papers.__main__ import app
-
     from tacit.cli.app import command
 
     words = shlex.split(line, comments=True)
@@ -107,11 +106,11 @@ def test_commands_that_a_page_shows_exist(page):
 
 
 def test_a_command_that_does_not_exist_is_found():
-    text = "Text.\n\n    tacit audit --all --out x    tacit serve demo\n\nand `python -m papers nothing`, `tacit run --json`"
+    text = "Text.\n\n    tacit audit --all --out x    tacit serve demo\n\n`python -m papers no`, `tacit run --json`"
     assert {line: unknown_words(line) for line in shown_commands(text)} == {
         "tacit audit --all --out x": "--all",
         "tacit serve demo": None,
-        "python -m papers nothing": "nothing",
+        "python -m papers no": "no",
         "tacit run --json": None,
     }
 
@@ -382,9 +381,9 @@ def test_security_says_which_learners_of_gradients_and_losses_are_released_with_
     from tacit.study.design import plan_study
 
     page = " ".join((ROOT / "SECURITY.md").read_text("utf-8").split())
-    secure, other = re.search(r"(gradients in a study of [^.]*)\. Other gradient learners \(([^)]*)\)", page).groups()
+    secure, other = re.search(r"(gradients in a study of [^.]*)\. Other learners of [^(.]*\(([^)]*)\)", page).groups()
     stated = dict.fromkeys(re.findall("`([^`]+)`", secure), True) | dict.fromkeys(re.findall("`([^`]+)`", other), False)
-    assert stated.keys() == {"dp-pg", "dp-npg", "dp-trpo", "dp-ppo", "uob-lbps"}
+    assert stated.keys() == {"dp-pg", "dp-npg", "dp-trpo", "dp-ppo", "uob-lbps", "uc-o-reps", "uob-reps", "o-reps"}
     asked = {"states": 3, "actions": 2, "epsilon": 2.0, "delta": 1e-6, "stages": 3, "trust": "central"}
     for learner, released in stated.items():
         people = 1 if learner == "uob-lbps" else 500
@@ -408,6 +407,22 @@ def test_security_names_the_parties_that_there_are():
         for word in words.split():
             found = getattr(found, "commands", {}).get(word, found)
         assert found is not command(), words
+
+
+def test_every_paper_that_is_implemented_is_cited():
+    import yaml
+
+    cited = yaml.safe_load((ROOT / "CITATION.cff").read_text("utf-8"))["references"]
+    known = {(author["family-names"].split()[-1], one["year"]) for one in cited for author in one["authors"]}
+    text = (ROOT / "docs" / "learners.md").read_text("utf-8")
+    named = re.findall(r"([A-Z]\w+)(?: and ([A-Z]\w+)| et al\.) (20\d\d)(?:, (20\d\d))?", text)
+    pairs = {(who, int(year)) for *people, first, second in named for who in people for year in (first, second)
+             if who and year}  # fmt: skip
+    assert len(pairs) >= 12
+    assert pairs - known == set()
+    assert all("conference" in one or "identifiers" in one for one in cited)
+    learners = {name for one in cited for name in re.findall(r"[a-z]+(?:-[a-z]+)*", one["notes"].partition("as ")[2])}
+    assert {"dp-apvi", "rlsvi", "jdp-linucb", "ldp-linucb", "sdp-linucb", "dp-ppo"} <= learners
 
 
 def test_planted_bugs_are_counted_once():
