@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, fields, replace
 from datetime import UTC, datetime
 from itertools import pairwise
@@ -137,11 +138,12 @@ def unit_of(claim: PrivacyClaim, held: PrivacyClaim | None) -> dict[str, Any]:
     """Whom a claim protects, and what groups are left with if `held` is what holds of it."""
     groups: list[dict[str, float | None]] = []
     for size in GROUPS if claim.trust != "none" else ():
-        try:
-            left = None if held is None else held.group(size)
-        except NotSupported:
-            left = None
-        groups.append({"size": size, "epsilon": left and left.epsilon, "delta": left and left.delta})
+        epsilon: float | None = None
+        delta: float | None = None
+        with suppress(NotSupported):
+            if held is not None:
+                epsilon, delta = held.group(size).epsilon, held.group(size).delta
+        groups.append({"size": size, "epsilon": epsilon, "delta": delta})
     return {**claim.unit.to_dict(), "groups": groups}
 
 
