@@ -129,8 +129,8 @@ the papers' experiments, and always carry the certificate of what they really gi
 
 {claims}
 
-In every row one person's contribution is replaced by any other (replace-one). Download {{download}}`what differs between
-two neighbors, definition, unit and command of each row as CSV <tables/guarantees.csv>`.
+In every row one person's contribution is replaced by any other (replace-one). Download {{download}}`what differs
+between two neighbors, definition, unit and command of each row as CSV <tables/guarantees.csv>`.
 
 ## How to read the certified epsilons
 
