@@ -86,7 +86,7 @@ QUERIES: Final[Mapping[str, tuple[str, ...]]] = {
     "upgrade": ("installation",),
     "subsampling amplification": ("glossary",),
     "minimum number of people": ("studies",),
-    "plan_study": ("reference", "studies"),
+    "plan_study": ("reference", "studies", "tutorials/plot_4_study"),
     "Collector": ("reference", "studies", "glossary"),
 }
 """Query -> the pages that answer it."""

@@ -300,7 +300,7 @@ def test_every_committed_figure_is_shown_with_words_for_those_who_cannot_see_it(
 
 
 def test_a_page_that_speaks_of_a_result_shows_a_figure_of_it():
-    """A page that names `results/NAME` or its command shows a figure of it, or the page of figures does."""
+    """A page that names `results/NAME` or its command shows a figure of it, or another part or the page of figures."""
     drawn = {path.parent.relative_to(ROOT / "results").as_posix() for path in (ROOT / "results").rglob("*.png")}
     silent = []
     shows = r"\{figure\} \S*results/([\w/-]+)/[\w.-]+\n"
@@ -308,7 +308,8 @@ def test_a_page_that_speaks_of_a_result_shows_a_figure_of_it():
     for page in PAGES:
         text = page.read_text("utf-8")
         spoken = set(re.findall(r"(?:results/|python -m papers reproduce )([\w-]+/[\w-]+)", text)) & drawn
-        shown = set(re.findall(shows, text)) | beside
+        parts = [part.read_text("utf-8") for part in page.parent.glob(f"{page.stem.partition('-')[0]}-*.md")]
+        shown = set(re.findall(shows, "\n".join([text, *parts]))) | beside
         if name(page) != "docs/papers/index.md":
             silent += [(name(page), result) for result in sorted(spoken - shown)]
     assert silent == []
