@@ -48,10 +48,9 @@ from tacit.released.moments import MomentShape
 from tacit.runs.assemble import Assembled, assemble
 from tacit.runs.config import RunConfig, as_seeds
 from tacit.runs.manifest import DIGESTS, doubts_about_files, manifest_digest
-from tacit.runs.rows import read_parquet
 from tacit.runs.run_facts import derive, make_header, make_labels, make_privacy
 from tacit.runs.signature import Signed, examine, public_key, signers_beside
-from tacit.runs.storage import MODEL, RESULTS, RunDirectory, complete_files, read_json
+from tacit.runs.storage import MODEL, RESULTS, RunDirectory, complete_files, read_json, read_parquet
 from tacit.runs.trial_arms import arms_of_run
 from tacit.runs.trial_result import FORMAT as TRIAL
 from tacit.runs.trial_result import TrialResult
