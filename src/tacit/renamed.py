@@ -39,6 +39,24 @@ RENAMED: Final = {
     "tacit.privatizers": "tacit.release",
     "tacit.loop": "tacit.simulation",
     "tacit.checks": "tacit.audit",
+    **{
+        f"tacit.{folder}.{old}": f"tacit.{folder}.{new}"
+        for folder, new, merged in (
+            ("environments", "bandits", "contextual_bandit dose_bandit"),
+            ("environments", "live", "live_spec"),
+            ("environments", "live_sources", "live_presets"),
+            ("environments", "tabular_worlds", "ev_charging hard_tree random_mdp riverswim taxi"),
+            ("learners", "conservative", "bucb_valid"),
+            ("learners", "dp_pg", "dp_npg dp_trpo"),
+            ("learners", "fixed_bonus", "private_ucb_vi pucb"),
+            ("learners", "gradient", "gradient_settings"),
+            ("learners", "ldp_rts", "conservative_returns"),
+            ("learners", "occupancy", "transition_set uc_o_reps uob_lbps uob_reps"),
+            ("learners", "psrl", "ldp_psrl"),
+            ("planning", "layered", "transition_intervals"),
+        )
+        for old in merged.split()
+    },
 }
 """Old name -> new name; the first one that fits counts."""
 LEAVES: Final = "the old name goes with version 0.10"

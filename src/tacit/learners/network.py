@@ -3,7 +3,7 @@
     ask       ∇̃ at π_θ, with the features φ_θ = ∂z/∂θ of `tacit.policies.network`
     dp-pg     θ_{t+1} = θ_t + η ∇̃
     dp-npg    θ_{t+1} = θ_t + η (F(θ_t) + κI)⁻¹ ∇̃
-    dp-trpo   the same, η bounded by a KL radius as in `tacit.learners.dp_trpo`; the divergence is that of the network
+    dp-trpo   the same, η bounded by a KL radius as in `tacit.learners.dp_pg`; the divergence is that of the network
     dp-ppo    the first one, several times for each batch
 
 One network serves all steps of an episode. Everything is post-processing of the released gradients; the guarantee is
@@ -20,8 +20,7 @@ import numpy as np
 
 from tacit.arrays import Floats, Ints
 from tacit.kernels import kernel
-from tacit.learners.dp_npg import solve_linear
-from tacit.learners.dp_pg import learn_baseline
+from tacit.learners.dp_pg import learn_baseline, solve_linear
 from tacit.learners.gradient import GradientRequest, SoftmaxLearner
 from tacit.policies import StochasticPolicy
 from tacit.policies.network import first_weights, network_table, network_tangent

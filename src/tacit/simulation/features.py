@@ -16,8 +16,8 @@ import numpy as np
 from tacit.arrays import Floats, Ints
 from tacit.data.simulator_users import Measured
 from tacit.data.trajectories import FeatureUsers
+from tacit.environments.bandits import FeatureBandit
 from tacit.environments.discretise import Rows
-from tacit.environments.linear_bandit import FeatureBandit
 from tacit.environments.live import LiveWorld, scaled
 from tacit.errors import InvalidInput, NotSupported, require
 from tacit.policies import LinearPolicy

@@ -20,7 +20,7 @@ import numpy as np
 
 from tacit.accounting.ledger import Ledger
 from tacit.arrays import Floats, Ints
-from tacit.environments.dose_bandit import DoseBandit
+from tacit.environments.bandits import DoseBandit
 from tacit.environments.layered_worlds import LossGame
 from tacit.environments.live import LiveWorld
 from tacit.environments.tabular import TabularMDP

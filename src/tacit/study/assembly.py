@@ -22,16 +22,16 @@ from tacit.accounting.events import Events
 from tacit.accounting.knowledge import coalitions
 from tacit.accounting.terms import terms_of
 from tacit.arrays import Floats
+from tacit.environments.bandits import FeatureBandit
 from tacit.environments.baselines import Table, baseline_policy, baseline_table
 from tacit.environments.layered import LayeredMDP
-from tacit.environments.linear_bandit import FeatureBandit
 from tacit.environments.registry import make_environment
 from tacit.environments.tabular import TabularMDP
 from tacit.errors import InvalidInput, NotSupported, UnknownName, require
 from tacit.features import Features as RowFeatures
 from tacit.learners.contract import StageRequest, require_over_support
-from tacit.learners.geometric_replanning import RarelyReplanned
 from tacit.learners.linear import FeatureRequest
+from tacit.learners.schedules import RarelyReplanned
 from tacit.learners.table import LEARNERS, LearnerRow, learner_row
 from tacit.policies import policy_from_dict
 from tacit.protocol import Constants, Learner, Query, Totals
