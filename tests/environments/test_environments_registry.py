@@ -2,7 +2,7 @@ import pytest
 
 from tacit.environments import GYMNASIUM_IDS, TabularMDP, list_environments, make
 from tacit.environments.bandits import DoseBandit, FeatureBandit
-from tacit.environments.layered_worlds import LossWorld
+from tacit.environments.layered import LossWorld
 from tacit.environments.registry import ENVIRONMENTS, make_environment
 from tacit.environments.tabular_worlds import hard_tree, riverswim
 from tacit.errors import InvalidInput, UnknownName

@@ -7,7 +7,7 @@ from slow_network import Network
 
 from tacit.environments.live import live, live_from_spec
 from tacit.errors import InvalidInput, NotSupported, UnknownName
-from tacit.policies.network import first_weights, network_dimension, network_table, network_tangent
+from tacit.policies.softmax import first_weights, network_dimension, network_table, network_tangent
 from tacit.randomness import SimulationNoise
 from tacit.released.gradients import GradientShape
 from tacit.runs.assemble import assemble

@@ -10,7 +10,7 @@ import pytest
 from contract_calls import told
 from flow_doors import barrier_flow, entropy_flow, upper_occupancy
 
-from tacit.environments.layered_worlds import layered
+from tacit.environments.layered import layered
 from tacit.errors import InvalidInput, UnknownName
 from tacit.learners.loss_contract import LossRequest
 from tacit.learners.occupancy import precision_now

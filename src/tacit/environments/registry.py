@@ -22,7 +22,7 @@ from tacit.environments.bandits import (
     linear_bandit,
     treatment_bandit,
 )
-from tacit.environments.layered_worlds import LossWorld, layered, layered_support, layered_trap, loss_world
+from tacit.environments.layered import LossWorld, layered, layered_support, layered_trap, loss_world
 from tacit.environments.live import LIVE_PREFIX, LiveWorld, live_from_spec
 from tacit.environments.live_sources import PRESETS, is_id
 from tacit.environments.tabular import TabularMDP

@@ -15,11 +15,10 @@ from tacit.errors import InvalidInput, NotSupported, UnknownName
 from tacit.learners.auto import AUTO
 from tacit.learners.conservative import make_conservative
 from tacit.learners.contract import CountRequest, StageRequest
-from tacit.learners.dp_pg import ascend, natural_ascend, trust_ascend
 from tacit.learners.dp_ucbvi import make_dp_ucbvi
 from tacit.learners.fixed import make_fixed
 from tacit.learners.fixed_bonus import PUCB, PrivateUCBVI
-from tacit.learners.gradient import COMMON, make_gradient
+from tacit.learners.gradient import COMMON, ascend, make_gradient, natural_ascend, trust_ascend
 from tacit.learners.ldp_obi import TUNING as OBI_TUNING
 from tacit.learners.ldp_obi import make_ldp_obi
 from tacit.learners.ldp_rts import make_conservative_returns

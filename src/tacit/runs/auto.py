@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING
 
 from tacit.environments.bandits import DoseBandit, FeatureBandit
 from tacit.environments.discretise import Rows
-from tacit.environments.layered import LayeredMDP
-from tacit.environments.layered_worlds import LossWorld
+from tacit.environments.layered import LayeredMDP, LossWorld
 from tacit.environments.live import LiveWorld
 from tacit.environments.registry import make_environment
 from tacit.environments.tabular import TabularMDP

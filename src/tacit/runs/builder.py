@@ -20,8 +20,7 @@ from typing import Any, Protocol
 from tacit.accounting.claims import PrivacyUnit
 from tacit.environments.bandits import DoseBandit, FeatureBandit
 from tacit.environments.discretise import Rows
-from tacit.environments.layered import LayeredMDP
-from tacit.environments.layered_worlds import LossWorld
+from tacit.environments.layered import LayeredMDP, LossWorld
 from tacit.environments.live import LiveWorld
 from tacit.environments.registry import ENVIRONMENTS, Environment, make_environment
 from tacit.environments.state_features import SeenMDP, seen_through

@@ -21,7 +21,7 @@ import numpy as np
 from tacit.accounting.ledger import Ledger
 from tacit.arrays import Floats, Ints
 from tacit.environments.bandits import DoseBandit
-from tacit.environments.layered_worlds import LossGame
+from tacit.environments.layered import LossGame
 from tacit.environments.live import LiveWorld
 from tacit.environments.tabular import TabularMDP
 from tacit.errors import InvalidInput, require, require_count

@@ -36,8 +36,7 @@ from tacit.data.trajectories import (
     walk_layered,
 )
 from tacit.environments.bandits import DoseBandit, FeatureBandit
-from tacit.environments.layered import LayeredMDP
-from tacit.environments.layered_worlds import LossGame
+from tacit.environments.layered import LayeredMDP, LossGame
 from tacit.environments.live import LiveWorld
 from tacit.environments.state_features import SeenMDP
 from tacit.environments.tabular import TabularMDP
@@ -53,12 +52,11 @@ from tacit.released.gradients import DoseQuery, SoftmaxQuery
 from tacit.released.losses import LayeredShape, LossQuery
 from tacit.released.moments import MomentQuery
 from tacit.released.returns import ReturnQuery
-from tacit.simulation.features import FeatureWorld, LiveFeatureWorld
+from tacit.simulation.features import FeatureWorld, LiveFeatureWorld, SeenWorld
 from tacit.simulation.judges.games import GameJudge, expected_loss, hindsight, loss_truth
 from tacit.simulation.judges.live import LiveJudge
 from tacit.simulation.judges.softmax import DoseJudge, NetworkJudge, SoftmaxJudge
 from tacit.simulation.judges.tabular import TabularJudge
-from tacit.simulation.state_features import SeenWorld
 
 
 class LiveSampler:

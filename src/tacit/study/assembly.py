@@ -38,8 +38,7 @@ from tacit.protocol import Constants, Learner, Query, Totals
 from tacit.release.batch_release import BatchPlan
 from tacit.release.contract import Release, ReleasePlan, StageSize
 from tacit.release.gradient_release import GradientPlan
-from tacit.release.local import Local
-from tacit.release.local_release import RANDOMIZERS
+from tacit.release.local import RANDOMIZERS, Local
 from tacit.release.loss_release import LossPlan
 from tacit.release.request import PrivacyRequest, make_claim
 from tacit.release.returns import OneBitReturns
