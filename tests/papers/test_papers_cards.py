@@ -82,6 +82,7 @@ def test_no_page_has_a_row_that_is_wider_than_its_table():
 def test_every_refuted_statement_says_under_what_and_by_what():
     refuted = [one for one in STATEMENTS if one.status == "refuted"]
     assert len(refuted) > 5
+    assert [one.name for one in STATEMENTS if re.search(r"\bfalse\b", one.why) and not one.under] == []
     for one in refuted:
         assert one.under, one.name
         assert one.experiment or one.test, one.name
