@@ -206,7 +206,7 @@ class LinearLearner(LinearBatches):
             if not request.gaussian:
                 raise NotSupported("valid regions need noise with sub-Gaussian sums: use trust central, or practical")
             if request.z is not None:
-                raise InvalidInput("z belongs to the practical rule; leave it out with constants 'valid'")
+                raise InvalidInput("z belongs to the practical rule; remove it with constants 'valid'")
         super().__init__(request)
         if self.constants == "valid":
             self.z = None

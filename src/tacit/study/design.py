@@ -355,7 +355,7 @@ def _require_over_states(seen: Features | None, *given: object) -> None:
     """Refuse what is over states in a study over features."""
     if seen is not None and any(one is not None for one in given):
         raise NotSupported(
-            "a baseline is over states: no loss budget and no start from it over features; leave sees out, or give "
+            "a baseline is over states: no loss budget and no start from it over features; remove sees, or give "
             "what people do already as the fallback, over features"
         )
 

@@ -163,7 +163,7 @@ def read_trial(study: Study, *, alpha: float = 0.05, bounds: Sequence[float] = (
     if not lots:
         return None
     fair = bool((lots[0].shares == 0.5).all()) and not lots[0].killed
-    require(fair, "the arms of a trial are drawn by fair lots", "others", "it was ended before anybody came")
+    require(fair, "the arms of a trial are drawn uniformly at random", "others", "it was ended before anybody came")
     found = _release(study)
     if found is None:
         return None
