@@ -61,7 +61,14 @@ def plan_trial(
     honest_fraction: float | None = None,
     name: str = "trial",
 ) -> StudyDesign:
-    """Plan a trial as a study: the baseline's name first, then the policy's.
+    """Plan a trial as a study of one stage (`plan_study` has the other parameters).
+
+    Parameters
+    ----------
+    arms
+        Two names: the baseline's first, then the policy's.
+    people
+        How many reports are asked for.
 
     >>> design = plan_trial(arms=("careful", "new"), people=200, trust="central", epsilon=1.0, delta=1e-6)
     >>> design.actions, len(design.channels), is_trial(design)
