@@ -103,7 +103,7 @@ class RunConfig:
     episodes: int = option("The number of users.")
     seeds: tuple[int, ...] = option("How often the whole is repeated: a number of seeds, or the seeds.", text=int)
     constants: Constants | None = option(
-        "theory or practical widths (ldp-obi: also printed); practical by default, under every trust model.", None
+        "theory or practical widths (ldp-obi: also printed; bucb and lin-ucb: also valid); practical by default.", None
     )
     z: float | None = option("The parameter of the practical constants.", None)
     trust: Trust = option("none (no privacy), central, shuffle or local.", "none")
