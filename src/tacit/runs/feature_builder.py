@@ -82,7 +82,7 @@ class FeatureBuilder:
                 z=config.z,
                 noise=privatizer,
                 options=chosen.options,
-                gaussian=config.trust in ("none", "central"),
+                bounded=config.trust in ("none", "central") and getattr(environment, "model", "") == "linear",
                 contexts=declared_rows(environment) if config.trust == "local" else None,
             )
         )
