@@ -383,7 +383,7 @@ def _build(
     if not isinstance(actions, gymnasium.spaces.Discrete):
         raise NotSupported(
             f"{source} takes actions in {actions} and policies choose among finitely many: wrap it, for instance in a "
-            "gymnasium.ActionWrapper with a Discrete action_space, and hand over the function that makes it"
+            "gymnasium.ActionWrapper with a Discrete action_space, and pass the function that makes it"
         )
     rule = discretiser_of(made.observation_space, source) if discretise is None else discretise
     require(isinstance(rule, Discretiser), "discretise must be a Discretiser", type(discretise).__name__)

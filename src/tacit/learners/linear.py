@@ -212,7 +212,7 @@ class LinearLearner(LinearBatches):
                     "linear-bandit under trust central or none, or constants 'practical'"
                 )
             if request.z is not None:
-                raise InvalidInput("z belongs to the practical rule; leave it out with constants 'valid'")
+                raise InvalidInput("z belongs to the practical rule; remove it with constants 'valid'")
         super().__init__(request)
         if self.constants == "valid":
             self.z = None

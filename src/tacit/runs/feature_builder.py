@@ -55,7 +55,7 @@ class FeatureBuilder:
     def privatizer(self, chosen: RunRequest, environment: RowWorld) -> Privatizer[Any, Any, Any]:
         """Of batches of any size, until the learner has planned them."""
         if chosen.config.batch is not None:
-            raise InvalidInput(f"{chosen.name} plans the sizes of its batches itself; leave batch out")
+            raise InvalidInput(f"{chosen.name} plans the sizes of its batches itself; remove batch")
         wanted, calibrated = PUBLISHED.get(chosen.name), chosen.config.calibration == "paper"
         if wanted is not None and (chosen.config.trust != wanted or not calibrated):
             raise NotSupported(
