@@ -7,7 +7,7 @@ from typing import Any, Final
 import numpy as np
 
 from tacit.arrays import Floats
-from tacit.environments.linear_bandit import FeatureBandit
+from tacit.environments.bandits import FeatureBandit
 from tacit.environments.live import LiveWorld
 from tacit.environments.registry import make_environment
 from tacit.errors import InvalidInput, NotSupported
@@ -55,7 +55,7 @@ class FeatureBuilder:
     def privatizer(self, chosen: RunRequest, environment: RowWorld) -> Privatizer[Any, Any, Any]:
         """Of batches of any size, until the learner has planned them."""
         if chosen.config.batch is not None:
-            raise InvalidInput(f"{chosen.name} plans the sizes of its batches itself; leave batch out")
+            raise InvalidInput(f"{chosen.name} plans the sizes of its batches itself; remove batch")
         wanted, calibrated = PUBLISHED.get(chosen.name), chosen.config.calibration == "paper"
         if wanted is not None and (chosen.config.trust != wanted or not calibrated):
             raise NotSupported(

@@ -189,7 +189,17 @@ DESIGN = "design.json"
 
 
 class Study:
-    """A study in a directory, as its learner sees it."""
+    """A study in a directory, as its learner sees it: plans stages, learns from releases. `Study.new` begins one.
+
+    Parameters
+    ----------
+    directory, database
+        Where it is kept; the database is a file in the directory unless another one is named (postgresql://...).
+    key, collector
+        The private key that signs bundles, and the pinned public key of releases.
+    edge
+        Where a test lets it fail.
+    """
 
     def __init__(
         self,
@@ -200,10 +210,6 @@ class Study:
         edge: Failpoint = no_failpoint,
         database: str | Database | None = None,
     ) -> None:
-        """Open an existing one; `key` signs bundles, `collector` is the pinned public key of releases.
-
-        Its database is a file in the directory unless `database` names another one (postgresql://...).
-        """
         self.directory = Path(directory)
         self.store = database_at(self.directory, database).open("study", edge=edge)
         self.key = usable_key(key)
