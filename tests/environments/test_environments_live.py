@@ -107,9 +107,11 @@ def test_functions_are_known_by_name_and_must_stay_in_range():
     assert discretiser_from_dict(rule.to_dict()) == rule
     with pytest.raises(InvalidInput, match="from 0 to 3"):
         Function(function="live_worlds:too_far", count=4).state(None)
-    for name in ("live_worlds", "live_worlds:nothing", "no_such_module:f"):
+    with pytest.raises(InvalidInput):
+        Function(function="live_worlds", count=4)
+    for name in ("live_worlds:nothing", "no_such_module:f"):
         with pytest.raises(InvalidInput):
-            Function(function=name, count=4)
+            live(live_worlds.fuse, horizon=4, rewards=(-1.0, 1.0), discretise=Function(function=name, count=4))
 
 
 @pytest.mark.parametrize(

@@ -242,7 +242,7 @@ class Function:
 
     def __post_init__(self) -> None:
         require_count("count", self.count)
-        by_name(self.function)
+        _parted(self.function)  # imported when it is used, never where a description is read
 
     @property
     def size(self) -> int:
@@ -372,8 +372,7 @@ def by_name(name: str) -> Callable[..., Any]:
     """The function that `package.module:function` names."""
     if name in CARRIED:
         return CARRIED[name]
-    module, colon, attribute = str(name).partition(":")
-    require(bool(colon and module and attribute), "a function must be named 'package.module:function'", name)
+    module, attribute = _parted(name)
     try:
         found = import_module(module)
         for part in attribute.split("."):
@@ -382,6 +381,12 @@ def by_name(name: str) -> Callable[..., Any]:
         raise InvalidInput(f"'{name}' must name a function that can be imported: {error}") from error
     require(callable(found), f"'{name}' must name a function", type(found).__name__)
     return found  # type: ignore[return-value]
+
+
+def _parted(name: str) -> tuple[str, str]:
+    module, _, attribute = str(name).partition(":")
+    require(bool(module and attribute), "a function must be named 'package.module:function'", name)
+    return module, attribute
 
 
 def carry(functions: Mapping[str, Callable[..., Any]]) -> None:

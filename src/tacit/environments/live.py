@@ -33,7 +33,7 @@ from tacit.environments.discretise import (
     discretiser_from_dict,
     discretiser_of,
 )
-from tacit.environments.live_presets import LivePreset
+from tacit.environments.live_presets import PRESETS, LivePreset
 from tacit.environments.live_sources import (
     is_id,
     make_source,
@@ -45,7 +45,7 @@ from tacit.environments.live_sources import (
     spec_for_workers,
     spec_of,
 )
-from tacit.errors import InvalidInput, NotSupported, require, require_count, require_real
+from tacit.errors import ForeignCode, InvalidInput, NotSupported, require, require_count, require_real
 from tacit.features import Features
 from tacit.memory import available_memory, require_free
 from tacit.policies import Policy, policy_from_dict, policy_to_dict
@@ -121,6 +121,8 @@ class LiveWorld:
     """Whether counts are made of rewards that were rounded to 0 or 1; the trust model of a run decides."""
     baseline: Policy | None = field(default=None, compare=False)
     """The policy that a run is measured against; the run decides."""
+    read: bool = field(default=False, compare=False)
+    """Whether a file describes it: then no code that the file names is run, and only presets can be made."""
 
     @property
     def num_states(self) -> int:
@@ -172,14 +174,27 @@ class LiveWorld:
             "stationary": self.stationary,
             "evaluation": self.evaluation,
             "vector": self.vector,
+            "actions": [self.first_action, self.num_actions],
         }
 
     @classmethod
     def from_dict(cls, plain: Mapping[str, Any]) -> LiveWorld:
-        """The world that `to_dict` wrote, checked against its environment again."""
-        known = set(plain) - {"support"} == set(ENTRIES)
-        require(known, f"a live world has the entries {', '.join(ENTRIES)}", sorted(plain))
-        return _build(
+        """The world that `to_dict` wrote, as it is stated: nothing is imported and no environment is made."""
+        return cls._stated(plain, PRESETS.get(str(plain.get("source")), LivePreset()))
+
+    @classmethod
+    def _stated(cls, plain: Mapping[str, Any], known: LivePreset) -> LiveWorld:
+        entries = set(plain) - {"support", "actions"} == set(ENTRIES)
+        require(entries, f"a live world has the entries {', '.join(ENTRIES)}", sorted(plain))
+        first, count = plain.get("actions", (0, known.actions))
+        if count is None:
+            raise ForeignCode(
+                f"{plain['source']} is code that the file names, which is not run, and only that code knows how many "
+                "actions there are: tacit 0.8 did not write it"
+            )
+        return build_live(
+            known,
+            (first, require_count("actions", count)),
             source=str(plain["source"]),
             by_function=bool(plain["made_by_function"]),
             options=dict(plain["options"]),
@@ -197,10 +212,23 @@ class LiveWorld:
     def fingerprint(self) -> str:
         """SHA-256, in hexadecimal, of the public description; the environment itself is known by its id only."""
         plain = {"live": 1, **self.to_dict()}
+        del plain["actions"]  # they follow from the source, and 0.8 did not state them
         return hashlib.sha256(json.dumps(plain, sort_keys=True, allow_nan=False).encode()).hexdigest()
 
     def make(self) -> gymnasium.Env[Any, Any]:
-        """A fresh environment."""
+        """A fresh environment.
+
+        Raises
+        ------
+        ForeignCode
+            If a file names the code that makes it, and not the caller.
+        """
+        preset = self.source in PRESETS and not self.options and not isinstance(self.discretiser, Function)
+        if self.read and not preset:
+            raise ForeignCode(
+                f"{self.source} is code that a file names, and what was read is not run: hand over the environment "
+                f"yourself, environment=tacit.live(...) or --environment {LIVE_PREFIX}..."
+            )
         return make_source(self.source, dict(self.options), by_function=self.made_by_function)
 
     def make_vector(self, width: int) -> gymnasium.vector.VectorEnv[Any, Any, Any] | None:
@@ -208,7 +236,7 @@ class LiveWorld:
 
         None where single environments are to be stepped.
         """
-        spec = None if self.made_by_function else spec_of(self.source)
+        spec = None if self.made_by_function or self.read else spec_of(self.source)
         own = spec is not None and spec.vector_entry_point is not None
         if self.vector is False or (self.vector is None and not own):
             return None
@@ -235,9 +263,9 @@ class LiveWorld:
         baseline = None if self.baseline is None else policy_to_dict(self.baseline)
         names = [self.source] if self.made_by_function else []
         names += [self.discretiser.function] if isinstance(self.discretiser, Function) else []
-        carried = {name: by_name(name) for name in names if name.startswith("__main__:")}
-        spec = None if self.made_by_function else spec_for_workers(self.source)
-        return _rebuild, (self.to_dict(), self.rounded, baseline, carried, spec)
+        carried = {name: by_name(name) for name in names if name.startswith("__main__:") and not self.read}
+        spec = None if self.made_by_function or self.read else spec_for_workers(self.source)
+        return _rebuild, (self.to_dict(), self.rounded, baseline, carried, spec, self.read)
 
     def __repr__(self) -> str:
         sizes = f"states={self.num_states}, actions={self.num_actions}, horizon={self.horizon}"
@@ -327,43 +355,52 @@ def live(
         require(discretise is None, "features and a discretiser exclude each other", "both")
         discretise, horizon = Rows(features), 1 if horizon is None else horizon
         require(horizon == 1, "a world of features must have one decision", horizon, "use horizon=1")
-    known, bounds = preset_of(source), rewards
+    bounds = rewards
     pair = bounds is None or (isinstance(bounds, Sequence) and not isinstance(bounds, str) and len(bounds) == 2)
     require(pair, "rewards must be the public bounds (low, high) of one decision's reward", bounds)
-    return _build(
+    return build_live(
+        preset_of(source),
+        None,
         source=source,
         by_function=by_function,
         options=chosen,
-        horizon=known.horizon if horizon is None else horizon,
-        repeat=known.repeat if repeat is None else repeat,
-        discretise=known.discretiser if discretise is None else discretise,
-        rewards=_scaled_bounds(known, repeat) if rewards is None else rewards,
-        ends=known.ends if ends is None else ends,
-        stationary=known.stationary if stationary is None else stationary,
+        horizon=horizon,
+        repeat=repeat,
+        discretise=discretise,
+        rewards=rewards,
+        ends=ends,
+        stationary=stationary,
         evaluation=evaluation,
         vector=vector,
         support=support,
     )
 
 
-def _build(
+def build_live(
+    known: LivePreset,
+    stated: tuple[int, int] | None,
     *,
     source: str,
     by_function: bool,
     options: Mapping[str, Any],
     horizon: int | None,
-    repeat: int,
+    repeat: int | None,
     discretise: Discretiser | None,
     rewards: tuple[float, float] | None,
-    ends: bool,
-    stationary: bool,
+    ends: bool | None,
+    stationary: bool | None,
     evaluation: int,
-    vector: bool | None,
-    support: Support | None,
+    vector: bool | None = None,
+    support: Support | None = None,
 ) -> LiveWorld:
-    """Check everything against the spaces of the environment."""
+    """Check everything against the spaces of the environment, or take its actions (first, count) as they are stated."""
     kept = plain_options(options)
-    made = make_source(source, dict(kept), by_function=by_function)
+    made = None if stated is not None else make_source(source, dict(kept), by_function=by_function)
+    horizon = known.horizon if horizon is None else horizon
+    rewards = _scaled_bounds(known, repeat) if rewards is None else rewards
+    repeat = known.repeat if repeat is None else repeat
+    ends = known.ends if ends is None else ends
+    stationary = known.stationary if stationary is None else stationary
     if horizon is None:
         raise InvalidInput(
             f"a live world must have a horizon, the number of decisions of an episode: give {source} one, horizon=20 "
@@ -377,20 +414,26 @@ def _build(
     low, high = (require_real("a bound of rewards", bound) for bound in rewards)
     require(low < high, "the lower bound of rewards must be below the upper one", rewards)
     require(low <= 0.0 <= high, "the bounds of rewards must contain 0, which an ended episode earns", rewards)
-    actions = made.action_space
-    if not isinstance(actions, gymnasium.spaces.Discrete):
-        raise NotSupported(
-            f"{source} takes actions in {actions} and policies choose among finitely many: wrap it, for instance in a "
-            "gymnasium.ActionWrapper with a Discrete action_space, and hand over the function that makes it"
-        )
-    rule = discretiser_of(made.observation_space, source) if discretise is None else discretise
-    require(isinstance(rule, Discretiser), "discretise must be a Discretiser", type(discretise).__name__)
-    made.close()
+    rule = known.discretiser if discretise is None else discretise
+    if made is not None:
+        actions = made.action_space
+        if not isinstance(actions, gymnasium.spaces.Discrete):
+            raise NotSupported(
+                f"{source} takes actions in {actions} and policies choose among finitely many: wrap it, for instance "
+                "in a gymnasium.ActionWrapper with a Discrete action_space, and hand over the function that makes it"
+            )
+        stated = int(actions.start), int(actions.n)
+        rule = discretiser_of(made.observation_space, source) if rule is None else rule
+        if isinstance(rule, Function):
+            by_name(rule.function)
+        made.close()
+    require(isinstance(rule, Discretiser), "discretise must be a Discretiser", type(rule).__name__)
+    assert rule is not None and stated is not None  # noqa: S101, PT018 - for the types
+    first, A = stated
     for what, flag in (("ends", ends), ("stationary", stationary)):
         require(isinstance(flag, bool), f"{what} must be True or False", flag)
     require(vector is None or isinstance(vector, bool), "vector must be True, False or None", vector)
-    known = preset_of(source)
-    H, each, A = require_count("horizon", horizon), require_count("repeat", repeat), int(actions.n)
+    H, each = require_count("horizon", horizon), require_count("repeat", repeat)
     require_free(
         source, 8 * H * (rule.size + int(ends)), available_memory(), "choose a shorter horizon or fewer states"
     )
@@ -409,13 +452,14 @@ def _build(
         low=low,
         high=high,
         num_actions=A,
-        first_action=int(actions.start),
+        first_action=first,
         ends=ends,
         stationary=stationary,
         evaluation=require_count("evaluation", evaluation, least=2),
         vector=vector,
         policies=tables,
         support=support,
+        read=made is None,
     )
 
 
@@ -437,11 +481,13 @@ def _rebuild(
     baseline: dict[str, Any] | None,
     carried: Mapping[str, Callable[..., Any]],
     spec: EnvSpec | None,
+    read: bool,
 ) -> LiveWorld:
     carry(carried)
     register_in_worker(spec)
     policy: Any = None if baseline is None else policy_from_dict(baseline)
-    return LiveWorld.from_dict(plain).for_run(rounded=rounded, baseline=policy)
+    world = LiveWorld.from_dict(plain) if read else LiveWorld._stated(plain, preset_of(plain["source"]))
+    return replace(world, rounded=rounded, baseline=policy, read=read)
 
 
 def scaled(world: LiveWorld, rewards: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Final
+from typing import Any, Final
 
 from tacit.environments.discretise import Discretiser, Function
-from tacit.environments.live import EVALUATION, LIVE_PREFIX, LiveWorld, live
-from tacit.environments.live_sources import preset_of
-from tacit.errors import InvalidInput, UnknownName, require
+from tacit.environments.live import EVALUATION, LIVE_PREFIX, LiveWorld, build_live, live
+from tacit.environments.live_presets import PRESETS, LivePreset
+from tacit.environments.live_sources import is_id, preset_of
+from tacit.errors import ForeignCode, InvalidInput, UnknownName, require
 
 SPEC_OPTIONS: Final = (
     "horizon",
@@ -24,8 +25,11 @@ SPEC_OPTIONS: Final = (
 )
 
 
-def live_from_spec(spec: str) -> LiveWorld:
+def live_from_spec(spec: str, stated: Mapping[str, Any] | None = None) -> LiveWorld:
     """The live world that `gymnasium:ID,option=value,...` names.
+
+    With what a file states about it (`LiveWorld.to_dict`, or nothing), no code is run: what neither the specification
+    nor a preset says is taken from there.
 
     >>> live_from_spec("gymnasium:CartPole-v1,horizon=10").horizon
     10
@@ -46,7 +50,7 @@ def live_from_spec(spec: str) -> LiveWorld:
             raise UnknownName("option of a live world", key, SPEC_OPTIONS)
         require(key not in given, f"each option of a live world must be given once, got {key} twice", item)
         given[key] = text
-    known = preset_of(source)
+    known = preset_of(source) if stated is None else PRESETS.get(source) or _stated_preset(source, stated)
     bounds = known.rewards
     if "low" in given or "high" in given:
         both = "low" in given and "high" in given
@@ -58,18 +62,37 @@ def live_from_spec(spec: str) -> LiveWorld:
         discretiser = Function(function=given["discretise"], count=_whole(given, "count"))
     if "grid" in given:
         require("discretise" not in given, "a grid and a function that discretises exclude each other", spec)
-        if given["grid"] not in known.grids:
+        if given["grid"] not in known.grids and (stated is None or source in PRESETS):
             raise UnknownName(f"grid of {source}", given["grid"], known.grids)
-        discretiser = known.grids[given["grid"]]
-    return live(
-        source,
-        horizon=_whole(given, "horizon") if "horizon" in given else None,
-        rewards=bounds if "low" in given else None,
-        discretise=discretiser,
-        repeat=_whole(given, "repeat") if "repeat" in given else None,
-        ends=_truth(given, "ends", default=known.ends),
-        stationary=_truth(given, "stationary", default=known.stationary),
-        evaluation=_whole(given, "evaluation") if "evaluation" in given else EVALUATION,
+        discretiser = known.grids.get(given["grid"])
+    chosen: dict[str, Any] = {
+        "horizon": _whole(given, "horizon") if "horizon" in given else None,
+        "rewards": bounds if "low" in given else None,
+        "discretise": discretiser,
+        "repeat": _whole(given, "repeat") if "repeat" in given else None,
+        "ends": _truth(given, "ends", default=known.ends),
+        "stationary": _truth(given, "stationary", default=known.stationary),
+        "evaluation": _whole(given, "evaluation") if "evaluation" in given else EVALUATION,
+    }
+    if stated is None:
+        return live(source, **chosen)
+    by_function, first = ":" in source and not is_id(source), stated.get("actions", [0])[0]
+    return build_live(known, (first, known.actions or 0), source=source, by_function=by_function, options={}, **chosen)
+
+
+def _stated_preset(source: str, stated: Mapping[str, Any]) -> LivePreset:
+    """What a file states about a world that only its code knows."""
+    if not stated:
+        raise ForeignCode(f"{source} is code that a file names, which is not run, and nothing is stated about it")
+    world = LiveWorld.from_dict({name: part for name, part in stated.items() if name != "gymnasium"})
+    return LivePreset(
+        horizon=world.horizon,
+        repeat=world.repeat,
+        rewards=(world.low, world.high),
+        discretiser=world.discretiser,
+        actions=world.num_actions,
+        stationary=world.stationary,
+        ends=world.ends,
     )
 
 
