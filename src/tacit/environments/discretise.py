@@ -80,7 +80,7 @@ class Numbers:
 
     def state(self, observation: Any) -> int:
         """The number, counted from zero."""
-        return int(observation) - self.start
+        return _inside(observation, self.count, self.start)
 
     def states(self, observations: Any) -> Ints:
         """The same for an array."""
@@ -124,7 +124,7 @@ class Product:
         """The state Σ_d (x_d - start_d) Π_{e>d} count_e."""
         found = 0
         for value, count, start in zip(_numbers(observation), self.counts, self.starts, strict=True):
-            found = found * count + int(value) - start
+            found = found * count + _inside(value, count, start)
         return found
 
     def states(self, observations: Any) -> Ints:
@@ -392,6 +392,14 @@ def _parted(name: str) -> tuple[str, str]:
 def carry(functions: Mapping[str, Callable[..., Any]]) -> None:
     """Have these functions found by name in this process."""
     CARRIED.update(functions)
+
+
+def _inside(observation: Any, count: int, start: int) -> int:
+    """A number of a Discrete space, counted from zero."""
+    number = int(observation) - start
+    if not 0 <= number < count:
+        raise InvalidInput(f"an observation must be a number from {start} to {start + count - 1}, got {observation}")
+    return number
 
 
 def _numbers(observation: Any) -> Sequence[Any]:

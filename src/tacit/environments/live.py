@@ -24,6 +24,7 @@ import numpy as np
 from gymnasium.envs.registration import EnvSpec
 
 from tacit.arguments import checked
+from tacit.arrays import Floats
 from tacit.environments.discretise import (
     Discretiser,
     Function,
@@ -490,10 +491,16 @@ def _rebuild(
     return replace(world, rounded=rounded, baseline=policy, read=read)
 
 
+def clipped(world: LiveWorld, rewards: Floats) -> tuple[Floats, int]:
+    """Rewards of decisions as finite numbers (what is none is the lower bound), and how many are out of bounds."""
+    outside = ~((rewards >= world.low) & (rewards <= world.high))  # NaN, too
+    return np.nan_to_num(rewards, nan=world.low, posinf=world.high, neginf=world.low), int(outside.sum())
+
+
 def scaled(world: LiveWorld, rewards: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     """Rewards of decisions in [0, 1]: clip((x - low) / (high - low)).
 
     >>> scaled(live("Blackjack-v1"), np.array([-1.0, 0.0, 1.5])).tolist()
     [0.0, 0.5, 1.0]
     """
-    return np.clip((rewards - world.low) / (world.high - world.low), 0.0, 1.0)
+    return np.nan_to_num(np.clip((rewards - world.low) / (world.high - world.low), 0.0, 1.0), nan=0.0)

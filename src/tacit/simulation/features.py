@@ -18,7 +18,7 @@ from tacit.data.simulator_users import Measured
 from tacit.data.trajectories import FeatureUsers
 from tacit.environments.discretise import Rows
 from tacit.environments.linear_bandit import FeatureBandit
-from tacit.environments.live import LiveWorld, scaled
+from tacit.environments.live import LiveWorld, clipped, scaled
 from tacit.errors import InvalidInput, NotSupported, require
 from tacit.policies import LinearPolicy
 from tacit.protocol import Kernel, Measures, Plan
@@ -198,8 +198,8 @@ class LiveFeatureSampler:
                 earned[i] += float(reward)
                 if ended or cut:
                     break
+        earned, outside = clipped(world, earned)
         found = LiveRows(x, actions, scaled(world, earned), given)
-        outside = int(((earned < world.low) | (earned > world.high)).sum())
         found.measured = Measured(earned, outside, users, self._seed)
         return found
 
