@@ -17,8 +17,14 @@ from papers.revisions import revision_of
 from tacit.accounting.claims import OUTPUTS, PrivacyClaim, PrivacyUnit, Trust
 from tacit.audit.attack import Finding, Kind, attack
 from tacit.audit.learners import LAYERED
-from tacit.audit.mechanisms import AUDITED_MECHANISMS, PURE, audit_mechanism, calibrated_mechanism
-from tacit.audit.messages import as_printed, audit_messages
+from tacit.audit.mechanisms import (
+    AUDITED_MECHANISMS,
+    PURE,
+    as_printed,
+    audit_mechanism,
+    audit_messages,
+    calibrated_mechanism,
+)
 from tacit.audit.views import BATCH, SHAPE, USERS, audit_privatizer, small_privatizer, target_of_release, view_of
 from tacit.noise.table import MECHANISMS as TABLE
 from tacit.release.arms import ArmRelease, composed, make_arms

@@ -19,10 +19,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, Literal
 
-from tacit.runs.baseline_comparison import Interval
 from tacit.runs.comparison import Run
 from tacit.runs.config import RunConfig
 from tacit.runs.figures import FigureSpec
+from tacit.runs.returns_report import Interval
 
 __all__ = ["FIGURES", "SUMMARY", "WORLDS", "runs", "table"]
 

@@ -167,7 +167,7 @@ def test_a_run_reads_the_options_of_the_learner():
         ({"mechanism": "gaussian:C=2", "delta": 1e-3}, InvalidInput, "gaussian:c="),
         ({"mechanism": "laplace:c=proof"}, InvalidInput, "gaussian:c="),
         ({"mechanism": "bounded:C=none", "delta": 1e-3}, InvalidInput, "must be a number"),
-        ({"mechanism": "bounded:C=0", "delta": 1e-3}, InvalidInput, "C of bounded"),
+        ({"mechanism": "bounded:C=0", "delta": 1e-3}, InvalidInput, "finite number in"),
         (
             {"mechanism": "gaussian:c=proof", "delta": 1e-3, "calibration": "tight", "constants": "theory"},
             InvalidInput,

@@ -12,7 +12,7 @@ import numpy as np
 
 from mutants.planted import SHAPE, Mutation, bug, claim_of, configured, twin
 from tacit.accounting.events import Events
-from tacit.audit.messages import IntegerMessages
+from tacit.audit.mechanisms import IntegerMessages
 from tacit.data.trajectories import Trajectories
 from tacit.randomness import SecureNoise, SimulationNoise
 from tacit.release.contract import StageSize

@@ -16,7 +16,7 @@ from shuffle_tools import EVERYTHING, plan_of, release_with, rows_of, shuffle_cl
 from tacit.accounting import epsilon_of
 from tacit.accounting.events.gaussian import gaussian_mu
 from tacit.accounting.events.mirrored import mirrored_law
-from tacit.audit.messages import message_scores
+from tacit.audit.mechanisms import message_scores
 from tacit.data.trajectories import Trajectories
 from tacit.errors import InvalidInput, UnknownName
 from tacit.noise.mirrored import Mirrored

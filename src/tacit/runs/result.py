@@ -31,9 +31,8 @@ from tacit.release.gradient import both_claims
 from tacit.released.arms import ArmStatistics
 from tacit.released.batches import BatchQuery, BatchReport
 from tacit.runs.assemble import Assembled, assemble
-from tacit.runs.baseline_comparison import BaselineComparison, against_baseline
 from tacit.runs.config import RunConfig, parse_learner
-from tacit.runs.returns_report import return_lines, returns_json
+from tacit.runs.returns_report import BaselineComparison, against_baseline, return_lines, returns_json
 from tacit.runs.trial_arms import trial_of_run
 from tacit.runs.trial_result import TrialResult
 from tacit.simulation.judges.games import LossMeasures

@@ -49,10 +49,9 @@ from tacit.released.moments import MomentShape
 from tacit.runs.assemble import Assembled, assemble
 from tacit.runs.config import RunConfig, as_seeds
 from tacit.runs.manifest import DIGESTS, doubts_about_files, manifest_digest
-from tacit.runs.rows import read_parquet
 from tacit.runs.run_facts import derive, make_header, make_labels, make_privacy
 from tacit.runs.signature import Signed, examine, public_key, signers_beside
-from tacit.runs.storage import MODEL, RESULTS, RunDirectory, complete_files, read_json
+from tacit.runs.storage import MODEL, RESULTS, RunDirectory, complete_files, read_json, read_parquet
 from tacit.runs.trial_arms import arms_of_run
 from tacit.runs.trial_result import FORMAT as TRIAL
 from tacit.runs.trial_result import TrialResult
@@ -329,8 +328,10 @@ def _results(place: RunDirectory, config: RunConfig, labels: Mapping[str, Any]) 
     require(len(arms) == (0 if config.value_users is None else len(config.seeds)), "arms are of every seed", len(arms))
     expected = arms_of_run(config) if arms else None
     for one in arms:
-        same_law = expected is not None and (one.noise, one.users) == (expected.noise, expected.users)
-        require(same_law, "what fresh users released must have the noise of their claim", "another noise")
+        gives = expected and replace(one, noise=expected.noise, users=expected.users).to_dict()
+        require(
+            same(one.to_dict(), gives), "what fresh users released must have the noise of their claim", "another noise"
+        )
 
 
 def _comparison(place: Path) -> Findings:
@@ -470,8 +471,8 @@ def _trial(content: Mapping[str, Any]) -> Findings:
                 honest_fraction=1.0 if terms.honest_fraction is None else terms.honest_fraction,
                 allow_large_delta=True,
             )
-            if trial.released.noise != arms.noise:
-                found.wrong.append("what was released does not have the noise of its claim")
+            gives = replace(trial.released, noise=arms.noise).to_dict()
+            found.wrong += differences(plain["released"], gives, "trial.released")
             derived = as_stated(plain["certificate"], arms.certificate(), trial.version)
             found.compare(plain["certificate"], derived, "certificate", trial.version)
     found.not_derived += ["environment", "arms", "bounds", "seed", "command", "sums", "truth"]
