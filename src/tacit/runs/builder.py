@@ -98,7 +98,7 @@ def tabular_environment(chosen: RunRequest) -> Countable:
     return seen_through(found, chosen.config.sees).for_run(chosen.config.trust)
 
 
-def _environment(config: RunConfig) -> Environment:
+def _environment(config: RunConfig) -> Environment | LayeredMDP:
     """The environment of a run; tables do not change, so the runs of a sweep share one."""
     spec = config.environment
     builder = ENVIRONMENTS.get(spec.partition(":")[0].strip()) if isinstance(spec, str) else None

@@ -258,7 +258,7 @@ class RunConfig:
         """The same without the adversary."""
         return self.environment if isinstance(self.environment, str) else self.environment.name or "custom"
 
-    def world(self) -> Environment:
+    def world(self) -> Environment | LayeredMDP:
         """The environment; where a file names it and only its code could make it, as the file states it."""
         from tacit.environments.registry import make_environment
 

@@ -164,7 +164,7 @@ def _of_run(found: Result | Bundle, environment: Any, against: object, seed: int
     parts = assemble(found.config)
     world, _ = trial_world(parts.mdp)
     if environment is not None:  # that of the run, named by the caller where a file may not (`LiveWorld.make`)
-        own = make_environment(environment) if isinstance(environment, str) else environment
+        own: Any = make_environment(environment) if isinstance(environment, str) else environment
         same = isinstance(own, LiveWorld) and own.fingerprint() == world.fingerprint()
         require(same, "a result has its environment; leave environment out", "another")
         world = own
