@@ -83,6 +83,7 @@ def test_the_valid_rule_is_optimism_that_ends_with_its_mean():
     [
         ({"trust": "shuffle", "epsilon": 1.0}, "sub-Gaussian"),
         ({"trust": "local", "epsilon": 1.0}, "second moments"),
+        ({"environment": "linear-bandit:features=3,actions=2,model=logistic"}, "linear rewards"),
         ({"z": 0.3}, "practical rule"),
         ({"constants": "theory"}, "no theorem"),
         ({"learner": "lin-ts"}, "constants 'valid' exist for"),

@@ -189,7 +189,7 @@ def test_a_description_that_was_read_is_neither_made_nor_pickled_into_being(fore
         for one in (world, copy):
             with pytest.raises(ForeignCode, match=r"environment=tacit.live\(...\)"):
                 one.make()
-            with pytest.raises(RuntimeError, match="hand over the environment yourself"):
+            with pytest.raises(RuntimeError, match="pass the environment yourself"):
                 tacit.run(environment=one, learner="psrl", episodes=10, workers=1)
     state = encode_state(Function(function="foreign:see", count=3))
     assert discretiser_from_dict(SEES) == Function(function="foreign:see", count=3)

@@ -147,7 +147,7 @@ def _plan(
     people: Annotated[int, typer.Option(help="People wanted, over both arms.")],
     trust: Annotated[str, typer.Option(help="central or shuffle.")],
     epsilon: Annotated[float, typer.Option(help="What a person may lose.")],
-    delta: Annotated[float, typer.Option(help="The probability of losing more.")],
+    delta: Annotated[float, typer.Option(help="The claim's delta; 0 is pure differential privacy.")],
     least: Annotated[int | None, typer.Option(help="People needed; 90% of those wanted by default.")] = None,
     honest_fraction: Honest = None,
     name: Annotated[str, typer.Option(help="What the trial is called.")] = "trial",

@@ -358,7 +358,7 @@ def discretiser_of(space: gymnasium.Space[Any], what: str) -> Discretiser:
     if isinstance(space, spaces.Box) and len(space.shape) == 1:
         n = int(space.shape[0])
         raise NotSupported(
-            f"{what} observes {n} real numbers and learners count states: choose public bins before anybody comes, "
+            f"{what} observes {n} real numbers and learners count states: choose public bins before data exist, "
             f"discretise=tiles(low=[...], high=[...], counts=[...]) with {n} entries each, or Bins(edges=...), "
             "from tacit.environments.discretise; for a single decision, features=Features(...)"
         )

@@ -227,7 +227,7 @@ class LiveWorld:
         preset = self.source in PRESETS and not self.options and not isinstance(self.discretiser, Function)
         if self.read and not preset:
             raise ForeignCode(
-                f"{self.source} is code that a file names, and what was read is not run: hand over the environment "
+                f"{self.source} is code that a file names, and what was read is not run: pass the environment "
                 f"yourself, environment=tacit.live(...) or --environment {LIVE_PREFIX}..."
             )
         return make_source(self.source, dict(self.options), by_function=self.made_by_function)
@@ -421,7 +421,7 @@ def build_live(
         if not isinstance(actions, gymnasium.spaces.Discrete):
             raise NotSupported(
                 f"{source} takes actions in {actions} and policies choose among finitely many: wrap it, for instance "
-                "in a gymnasium.ActionWrapper with a Discrete action_space, and hand over the function that makes it"
+                "in a gymnasium.ActionWrapper with a Discrete action_space, and pass the function that makes it"
             )
         stated = int(actions.start), int(actions.n)
         rule = discretiser_of(made.observation_space, source) if rule is None else rule

@@ -75,7 +75,7 @@ def spec_of(source: str) -> Any:
 def source_of(environment: gymnasium.Env[Any, Any], options: dict[str, Any]) -> tuple[str, dict[str, Any]]:
     """The id and options of an environment that was handed over; it is made anew from them for every run."""
     spec = environment.spec
-    hint = "hand over its id, or a function that makes it and can be imported (def make(): ...)"
+    hint = "pass its id, or a function that makes it and can be imported (def make(): ...)"
     if spec is None:
         raise NotSupported(f"{type(environment).__name__} was not made from an id, so no run could repeat it: {hint}")
     if spec.additional_wrappers:

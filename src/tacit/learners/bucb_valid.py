@@ -120,7 +120,7 @@ def make_bucb(request: StageRequest) -> BUCB:
     }
     if request.constants == "valid":
         if request.shape.support is not None:
-            raise NotSupported("valid bands know no declared support; leave it out, or use constants 'practical'")
+            raise NotSupported("constants 'valid' allow no declared support; remove it, or use constants 'practical'")
         if start is not None:
             raise NotSupported(
                 "bucb starts from a baseline, and keeps to a loss budget, by the practical rule only; use constants "

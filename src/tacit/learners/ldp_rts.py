@@ -248,5 +248,5 @@ def schedule(episodes: int) -> tuple[Stage, ...]:
 def make_ldp_rts(request: ReturnRequest) -> LDPRTS:
     """The learner that a request amounts to."""
     if request.constants not in (None, "none") or request.z is not None:
-        raise InvalidInput(f"{request.name} has a prior instead of confidence widths; leave constants and z out")
+        raise InvalidInput(f"{request.name} has a prior instead of confidence widths; remove constants and z")
     return LDPRTS(shape=request.shape, episodes=request.episodes, noise=request.noise)

@@ -7,6 +7,9 @@ The model is r − 1/2 = ⟨x, θ⟩ + noise of variance at most 1/4, θ ~ N(0, 
 with E and e of known variance: on the diagonal of E twice that beside it, so that the law of E does not depend on the
 basis. Eigenvalues of Ĝ below the noise are no information, so they are floored softly, and no ridge is chosen.
 
+Where |θ| is well above 1/2, the posterior is too narrow and drawn towards zero. It serves decisions; what people are
+told are the intervals of `linear_intervals`, which no prior law of θ enters.
+
 No step looks at people: everything here is post-processing of what was released.
 """
 
@@ -31,11 +34,6 @@ class LinearPosterior(NamedTuple):
     """[M,d]"""
     covariance: Floats
     """[M,d,d]"""
-
-    @property
-    def std(self) -> Floats:
-        """[M,d]: the deviation of every coordinate."""
-        return np.sqrt(np.diagonal(self.covariance, axis1=1, axis2=2))
 
 
 def soft_floor(eigenvalues: Floats, noise: Floats) -> Floats:
@@ -68,8 +66,8 @@ def linear_posterior(
     Examples
     --------
     >>> found = linear_posterior(np.array([[[800.0]]]), np.array([[200.0]]), np.array([100.0]), np.array([100.0]))
-    >>> found.mean.round(3).tolist(), found.std.round(3).tolist()
-    ([[0.25]], [[0.022]])
+    >>> found.mean.round(3).tolist(), np.sqrt(found.covariance).round(3).tolist()
+    ([[0.25]], [[[0.022]]])
     """
     d = rewards.shape[1]
     before = 4.0 * d if prior is None else prior
@@ -84,6 +82,48 @@ def linear_posterior(
     mean = np.einsum("mij,mj->mi", U, ratio / P * np.einsum("mji,mj->mi", U, rewards))
     covariance = np.einsum("mij,mj,mkj->mik", U, 1.0 / P, U)
     return LinearPosterior(mean, covariance)
+
+
+def linear_intervals(
+    gram: Floats, rewards: Floats, gram_variance: Floats, reward_variance: Floats, *, span: Floats, z: float
+) -> Floats:
+    """Intervals [M,d,2] of θ, from sums as `linear_posterior` takes them; NaN where noise hides a coefficient.
+
+    They follow from Ĝ⁻¹ v̂, with the noise of both sums and z deviations to each side, and reach to the posterior's
+    mean. A direction u is told apart from noise if uᵀĜu is more than 2 sd(E) √d. Coefficients that need another one
+    have no interval.
+
+    Parameters
+    ----------
+    gram, rewards, gram_variance, reward_variance
+        As in `linear_posterior`.
+    span
+        [d,r]: an orthonormal basis of the rows that there can be (`Features.span`). Of all θ that say the same about
+        such rows, the shortest one is meant.
+    z
+        1.96 for 95 %.
+
+    Examples
+    --------
+    >>> sums = np.diag([800.0, 20.0])[None], np.array([[200.0, 4.0]]), np.array([100.0]), np.array([100.0])
+    >>> linear_intervals(*sums, span=np.eye(2), z=1.96).round(3).tolist()
+    [[[0.207, 0.293], [nan, nan]]]
+    """
+    r = span.shape[1]
+    w, U = np.linalg.eigh(span.T @ ((gram + np.swapaxes(gram, 1, 2)) / 2.0) @ span)
+    B, E = span @ U, gram_variance[:, None]
+    told = w > np.maximum(2.0 * np.sqrt(E * r), 1e-9 * np.abs(w).max(axis=1, keepdims=True))
+    w = np.where(told, w, np.inf)
+    t = np.einsum("mji,mj->mi", B, rewards) / w
+    # var t = (w/4 + var e + var E (|t|² + t²)/2)/w², wider by 1/(1 − z² var E/w²): w has noise, too (Fieller)
+    noise = reward_variance[:, None] + E * ((t * t).sum(axis=1, keepdims=True) + t * t) / 2.0
+    variance = (1.0 / (4.0 * w) + noise / (w * w)) / (1.0 - z * z * E / (w * w)) ** 2
+    mean, drawn = np.einsum("mij,mj->mi", B, t), linear_posterior(gram, rewards, gram_variance, reward_variance).mean
+    # What noise hides of a coefficient is taken to be at most as long as 1.
+    hidden = np.einsum("mij,mj->mi", B * B, ~told)
+    seen = np.einsum("mij,mj->mi", B * B, variance)
+    reach = np.where(hidden <= seen, z * np.sqrt(seen + hidden), np.nan)
+    return np.stack([np.minimum(mean - reach, drawn), np.maximum(mean + reach, drawn)], axis=2)
 
 
 def thompson_draws(

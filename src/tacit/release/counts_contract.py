@@ -97,7 +97,7 @@ def release_users(privatizer: CountPrivatizer, state: Any, batch: Trajectories, 
     users = require_shape(batch, privatizer.shape)
     after, kernel, parameters = copy_state(state), privatizer.kernel, privatizer.parameters
     if kernel is None:
-        raise InvalidInput(f"{privatizer.name} has no kernel for single users; hand over a whole batch")
+        raise InvalidInput(f"{privatizer.name} has no kernel for single users; pass a whole batch")
     for states, actions, rewards in zip(users.states, users.actions, users.rewards, strict=True):
         kernel(parameters, after, Walked(states, actions, rewards), query, noise.generator)
     return after

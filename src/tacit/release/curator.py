@@ -360,5 +360,5 @@ def require_unit(claim: PrivacyClaim) -> None:
 def require_tight(request: PrivacyRequest, asks: type[Query]) -> None:
     """Raise unless a request is one for the least noise that the accountant certifies, and for such queries."""
     if request.calibrated != "tight":
-        raise NotSupported("channels of a study have the least noise; leave the calibration out, or say 'tight'")
+        raise NotSupported("channels of a study have the least noise; remove the calibration, or use 'tight'")
     require(request.asks is asks, f"these stages answer {asks.words()}", request.asks.words())

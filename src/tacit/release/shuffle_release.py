@@ -304,7 +304,7 @@ class ShufflePlan(StagePlan):
     def of(cls, request: PrivacyRequest, *, least: Fraction, claim: PrivacyClaim | None = None) -> Self:
         """The plan of a study's request; `claim` says another unit than one report, if that is wanted."""
         if request.calibrated != "tight":
-            raise NotSupported("stages of a study have the least noise; leave the calibration out, or say 'tight'")
+            raise NotSupported("stages of a study have the least noise; remove the calibration, or use 'tight'")
         if request.mechanism not in (None, *BIT_KINDS):
             raise UnknownName("noise of shuffled stages", str(request.mechanism), BIT_KINDS)
         if request.asks not in (Totals, BatchQuery):

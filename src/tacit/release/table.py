@@ -155,7 +155,7 @@ def _made(request: PrivacyRequest) -> Privatizer[Any, Any, Any]:
     _require_support(request)
     whole = request.trust in ("local", "shuffle") or (request.trust == "central" and request.asks is Totals)
     if request.whole and (not whole or is_plugin(request.mechanism)):
-        raise NotSupported("whole numbers are asked of built-in noise of totals or of devices; leave whole out")
+        raise NotSupported("whole numbers are asked of built-in noise of totals or of devices; remove whole")
     if request.mechanism is not None and is_plugin(request.mechanism):
         return _foreign(request, request.mechanism)
     if (request.asks, request.trust) not in PRIVATIZERS:
@@ -375,7 +375,7 @@ def _central_batches(request: PrivacyRequest) -> CentralBatches:
 
 def _local(request: PrivacyRequest) -> Local:
     if request.whole and request.calibrated != "tight":
-        raise NotSupported("stages of a study have the least noise; leave the calibration out, or say 'tight'")
+        raise NotSupported("stages of a study have the least noise; remove the calibration, or use 'tight'")
     # The mechanism is the quietest one of simulations, whatever the noise on the integers is.
     _, claim, calibration, mechanism = _claimed(replace(request, whole=False))
     if request.whole and mechanism not in RANDOMIZERS:
@@ -506,7 +506,7 @@ def _vectors(request: PrivacyRequest) -> Staged | PrintedMoments:
         return printed_moments(request)
     if request.mechanism is not None or request.calibrated != "tight":
         raise NotSupported(
-            f"{request.asks.words()} have one noise per trust model, the least: leave the mechanism out, or say 'tight'"
+            f"{request.asks.words()} have one noise per trust model, the least: remove the mechanism, or use 'tight'"
         )
     claim = _promised(request)
     plan = VectorPlan(claim=claim, shape=request.shape, asks=request.asks, honest=request.honest_fraction, overflow=0.0)

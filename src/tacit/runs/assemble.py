@@ -147,15 +147,11 @@ def assembled(config: RunConfig, *, read: bool) -> Assembled:
     environment = kind.environment(chosen)
     seen = isinstance(environment, SeenMDP)
     if config.sees is not None and not seen:
-        raise NotSupported(
-            f"{name} does not learn over features; leave sees out, or use a learner of counts or returns"
-        )
+        raise NotSupported(f"{name} does not learn over features; remove sees, or use a learner of counts or returns")
     if seen and config.constants == "valid":
-        raise NotSupported("valid bands contain V* only if what is seen is Markov; leave sees out, or use practical")
+        raise NotSupported("valid bands contain V* only if what is seen is Markov; remove sees, or use practical")
     if seen and (config.budget is not None or options.get("start", "uniform") != "uniform"):
-        raise NotSupported(
-            "a baseline is over states: no loss budget and no start from it over features; leave sees out"
-        )
+        raise NotSupported("a baseline is over states: no loss budget and no start from it over features; remove sees")
     lives = environment.mdp if seen else environment
     baseline = None if config.baseline is None else baseline_policy(lives, config.baseline, read=read)
     if isinstance(environment, LiveWorld):

@@ -94,7 +94,7 @@ def tabular_environment(chosen: RunRequest) -> Countable:
     if chosen.config.sees is None:
         return found
     if not isinstance(found, TabularMDP):
-        raise NotSupported(f"{found.name} is seen through its discretiser already; leave sees out, or change that")
+        raise NotSupported(f"{found.name} is seen through its discretiser already; remove sees, or change that")
     return seen_through(found, chosen.config.sees).for_run(chosen.config.trust)
 
 

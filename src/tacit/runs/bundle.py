@@ -200,7 +200,7 @@ def load_bundle(path: str | Path, *, key: str | Path | None = None, unsigned: bo
     require(given == BUNDLE, f"{path} must be a {BUNDLE[0]} of version {BUNDLE[1]}", given, "export it again")
     found = verify_file(place, key=key)
     require(found.true, f"{path} must be as it was written and what its configuration gives", found.why)
-    hint = "hand over the public key of its writer, or say unsigned=True to take it from anybody"
+    hint = "pass the public key of its writer, or unsigned=True to accept any writer"
     pinned = key is not None or unsigned
     require(pinned, f"{path} must be signed by a key you know", found.signature, hint)
     config = RunConfig.from_dict(content["config"], stated={})

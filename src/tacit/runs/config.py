@@ -101,13 +101,13 @@ class RunConfig:
         "auto chooses by trust model, claim, size and whether the environment is declared stationary.",
         "auto",
     )
-    episodes: int = option("How many users come.")
+    episodes: int = option("The number of users.")
     seeds: tuple[int, ...] = option("How often the whole is repeated: a number of seeds, or the seeds.", text=int)
     constants: Constants | None = option(
-        "theory or practical widths (ldp-obi: also printed); practical by default, under every trust model.", None
+        "theory or practical widths (ldp-obi: also printed; bucb and lin-ucb: also valid); practical by default.", None
     )
     z: float | None = option("The parameter of the practical constants.", None)
-    trust: Trust = option("none (which protects nobody), central, shuffle or local.", "none")
+    trust: Trust = option("none (no privacy), central, shuffle or local.", "none")
     epsilon: float | None = option("The claim's epsilon.", None)
     delta: float | None = option("The claim's delta; 0 is pure differential privacy.", None)
     calibration: Calibration = option("tight, or paper for the constants as printed.", "tight")

@@ -53,7 +53,7 @@ class FeatureBuilder:
     def privatizer(self, chosen: RunRequest, environment: RowWorld) -> Privatizer[Any, Any, Any]:
         """Of batches of any size, until the learner has planned them."""
         if chosen.config.batch is not None:
-            raise InvalidInput(f"{chosen.name} plans the sizes of its batches itself; leave batch out")
+            raise InvalidInput(f"{chosen.name} plans the sizes of its batches itself; remove batch")
         wanted, calibrated = PUBLISHED.get(chosen.name), chosen.config.calibration == "paper"
         if wanted is not None and (chosen.config.trust != wanted or not calibrated):
             raise NotSupported(
@@ -80,7 +80,7 @@ class FeatureBuilder:
                 z=config.z,
                 noise=privatizer,
                 options=chosen.options,
-                gaussian=config.trust in ("none", "central"),
+                bounded=config.trust in ("none", "central") and getattr(environment, "model", "") == "linear",
                 contexts=declared_rows(environment) if config.trust == "local" else None,
             )
         )

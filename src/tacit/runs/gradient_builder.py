@@ -182,7 +182,7 @@ class GradientBuilder:
         """Its step is as large as theory, or the noise, allows."""
         config, settings = chosen.config, read_settings(chosen.name, chosen.options)
         if config.z is not None:
-            raise InvalidInput(f"{chosen.name} has no confidence widths; leave z out")
+            raise InvalidInput(f"{chosen.name} has no confidence widths; remove z")
         own = settings.kl if settings.name == TRUST_REGION else settings.step
         if own is not None and config.constants is not None:
             raise InvalidInput("a step or radius of your own replaces the constants; leave one of the two out")

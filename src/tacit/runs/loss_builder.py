@@ -33,7 +33,7 @@ class LossBuilder:
         if config.adversary is None:
             raise InvalidInput(
                 f"{name} learns from losses that an adversary chooses; name one, for instance adversary 'switching' "
-                "(see 'tacit list adversaries'), or hand over your own losses"
+                "(see 'tacit list adversaries'), or pass your own losses"
             )
         given = config.environment
         if isinstance(given, LiveWorld):
@@ -59,7 +59,7 @@ class LossBuilder:
         if facts.private is not None and config.trust != "none" and not known:
             raise NotSupported(f"{name} is an ancestor without privacy; use {facts.private}")
         if known and (config.z is not None or {"cb", "ce"} & chosen.options.keys()):
-            raise InvalidInput(f"{name} knows the transitions and has no widths to choose; leave z, cb and ce out")
+            raise InvalidInput(f"{name} knows the transitions and has no widths to choose; remove z, cb and ce")
         request = privacy_request(chosen, LossQuery, layered_shape(layered_geometry(mdp.widths, mdp.num_actions)))
         return replace(
             request,

@@ -108,7 +108,7 @@ def trial(
     certificate = arms.certificate()
     if people == "same":
         if target.certificate is None:
-            raise InvalidInput("people who come again need the run they were in; hand over its result, or say 'fresh'")
+            raise InvalidInput("people='same' needs the run; pass its result, or use people='fresh'")
         certificate = composed(target.certificate, certificate)
     found = TrialResult(
         environment=target.name,

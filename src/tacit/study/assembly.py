@@ -238,11 +238,11 @@ def _require_declarations(chosen: RunRequest, choices: Choices) -> None:
     if choices.sees is None:
         return
     if asks not in (Totals, BatchQuery, ReturnQuery):
-        raise NotSupported(f"{name} does not learn over features; leave sees out, or use a learner of counts")
+        raise NotSupported(f"{name} does not learn over features; remove sees, or use a learner of counts")
     if choices.constants == "valid":
-        raise NotSupported("valid bands contain V* only if what is seen is Markov; leave sees out, or use practical")
+        raise NotSupported("valid bands contain V* only if what is seen is Markov; remove sees, or use practical")
     if chosen.options.get("start", "uniform") != "uniform":
-        raise NotSupported(f"{choices.learner} starts from a policy over states; leave start or sees out")
+        raise NotSupported(f"{choices.learner} starts from a policy over states; remove start or sees")
 
 
 def _require_alike(channels: Sequence[Release], choices: Choices) -> None:
