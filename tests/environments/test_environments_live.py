@@ -28,7 +28,7 @@ from tacit.environments.discretise import (
 )
 from tacit.environments.estimated import estimate_model
 from tacit.environments.live import LiveWorld, live
-from tacit.environments.live_presets import PRESETS
+from tacit.environments.live_sources import PRESETS
 from tacit.environments.registry import list_live, make, make_environment, make_layered
 from tacit.errors import InvalidInput, NotSupported, UnknownName
 from tacit.planning.dynamic import backward_induction

@@ -2,7 +2,7 @@
 
     uniform         every action alike
     always NAME     the same action everywhere, by its name
-    a name          a policy of the environment: those of live worlds (`live_presets`) and of the table below
+    a name          a policy of the environment: those of live worlds (`live_sources`) and of the table below
     a table         actions [S] or [H, S], or probabilities [H, S, A]; on a command line a file, policy.json
     a function      package.module:function, which is told the environment and returns a policy or a table
 

@@ -14,20 +14,19 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Final, TypeVar
 
-from tacit.environments.contextual_bandit import contextual_bandit, treatment_bandit
-from tacit.environments.dose_bandit import DoseBandit, dose_bandit
-from tacit.environments.ev_charging import ev_charging
-from tacit.environments.hard_tree import hard_tree
-from tacit.environments.layered_worlds import LossWorld, layered, layered_support, layered_trap, loss_world
-from tacit.environments.linear_bandit import FeatureBandit, linear_bandit
-from tacit.environments.live import LIVE_PREFIX, LiveWorld
-from tacit.environments.live_presets import PRESETS
-from tacit.environments.live_sources import is_id
-from tacit.environments.live_spec import live_from_spec
-from tacit.environments.random_mdp import random_mdp
-from tacit.environments.riverswim import riverswim
+from tacit.environments.bandits import (
+    DoseBandit,
+    FeatureBandit,
+    contextual_bandit,
+    dose_bandit,
+    linear_bandit,
+    treatment_bandit,
+)
+from tacit.environments.layered import LossWorld, layered, layered_support, layered_trap, loss_world
+from tacit.environments.live import LIVE_PREFIX, LiveWorld, live_from_spec
+from tacit.environments.live_sources import PRESETS, is_id
 from tacit.environments.tabular import TabularMDP
-from tacit.environments.taxi import taxi
+from tacit.environments.tabular_worlds import ev_charging, hard_tree, random_mdp, riverswim, taxi
 from tacit.environments.treatment import recommender, treatment
 from tacit.errors import InvalidInput, UnknownName
 from tacit.memory import available_memory, require_free

@@ -33,8 +33,7 @@ from tacit.protocol import (
 )
 from tacit.released.batches import BatchNoise
 from tacit.released.counts import CountShape, CountStatistics
-from tacit.released.precision import CountPrecision, Sampling, SumPrecision
-from tacit.released.printed_radii import PrintedRadii
+from tacit.released.precision import CountPrecision, PrintedRadii, Sampling, SumPrecision
 
 Belief = TypeVar("Belief")
 Asked = TypeVar("Asked", bound=Query)

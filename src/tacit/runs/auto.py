@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from tacit.environments.bandits import DoseBandit, FeatureBandit
 from tacit.environments.discretise import Rows
-from tacit.environments.dose_bandit import DoseBandit
-from tacit.environments.layered import LayeredMDP
-from tacit.environments.layered_worlds import LossWorld
-from tacit.environments.linear_bandit import FeatureBandit
+from tacit.environments.layered import LayeredMDP, LossWorld
 from tacit.environments.live import LiveWorld
 from tacit.environments.tabular import TabularMDP
 from tacit.errors import InvalidInput

@@ -18,11 +18,9 @@ from functools import lru_cache
 from typing import Any, Protocol
 
 from tacit.accounting.claims import PrivacyUnit
+from tacit.environments.bandits import DoseBandit, FeatureBandit
 from tacit.environments.discretise import Rows
-from tacit.environments.dose_bandit import DoseBandit
-from tacit.environments.layered import LayeredMDP
-from tacit.environments.layered_worlds import LossWorld
-from tacit.environments.linear_bandit import FeatureBandit
+from tacit.environments.layered import LayeredMDP, LossWorld
 from tacit.environments.live import LiveWorld
 from tacit.environments.registry import ENVIRONMENTS, Environment, make_environment
 from tacit.environments.state_features import SeenMDP, seen_through

@@ -34,7 +34,7 @@ from tacit.accounting.claims import PrivacyClaim
 from tacit.arguments import checked
 from tacit.documents import digest
 from tacit.environments.live import LiveWorld
-from tacit.environments.live_presets import PRESETS
+from tacit.environments.live_sources import PRESETS
 from tacit.errors import require
 from tacit.policies import (
     AnyPolicy,

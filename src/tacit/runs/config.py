@@ -27,8 +27,7 @@ from tacit.renamed import LEARNERS, stored, today
 from tacit.types import Calibration, Constants, Estimator, Trust
 
 if TYPE_CHECKING:  # models that are handed over cost their import only where there is one
-    from tacit.environments.layered import LayeredMDP
-    from tacit.environments.layered_worlds import LossTable
+    from tacit.environments.layered import LayeredMDP, LossTable
     from tacit.environments.live import LiveWorld
     from tacit.environments.registry import Environment
     from tacit.environments.tabular import TabularMDP
@@ -489,7 +488,7 @@ def _lists(value: Any) -> Any:
 
 
 def _losses(given: object) -> LossTable:
-    from tacit.environments.layered_worlds import LossTable
+    from tacit.environments.layered import LossTable
 
     return given if isinstance(given, LossTable) else LossTable(cast("Any", given))
 

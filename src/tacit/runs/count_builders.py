@@ -18,7 +18,7 @@ from tacit.protocol import Learner, Privatizer, Totals
 from tacit.release.counts_contract import count_precision, sampling_of, sum_precision
 from tacit.release.table import make_privatizer
 from tacit.released.batches import BatchQuery
-from tacit.released.printed_radii import printed_radii
+from tacit.released.precision import printed_radii
 from tacit.runs.builder import Countable, RunRequest, count_shape, privacy_request, tabular_environment
 from tacit.runs.warm_start import after_log, log_counts
 

@@ -7,7 +7,7 @@ from typing import Any, Final
 import numpy as np
 
 from tacit.arrays import Floats
-from tacit.environments.linear_bandit import FeatureBandit
+from tacit.environments.bandits import FeatureBandit
 from tacit.environments.live import LiveWorld
 from tacit.errors import InvalidInput, NotSupported
 from tacit.learners.linear import FeatureRequest

@@ -31,18 +31,16 @@ import numpy as np
 
 from tacit.accounting.claims import Trust
 from tacit.arrays import Floats
+from tacit.environments.bandits import DoseBandit
 from tacit.environments.discretise import Bins, Product
-from tacit.environments.dose_bandit import DoseBandit
 from tacit.environments.live import LiveWorld
 from tacit.environments.state_features import SeenMDP
 from tacit.environments.tabular import TabularMDP
 from tacit.errors import InvalidInput, require, require_count, require_real
-from tacit.learners.gradient import GradientParameters
+from tacit.learners.gradient import GradientParameters, GradientSettings, read_settings
 from tacit.learners.gradient import GradientRequest as LearnerRequest
-from tacit.learners.gradient_settings import GradientSettings, read_settings
 from tacit.learners.network import make_network
-from tacit.policies.network import network_dimension
-from tacit.policies.softmax import parameters_of, public_features, score_bound, tabular_features
+from tacit.policies.softmax import network_dimension, parameters_of, public_features, score_bound, tabular_features
 from tacit.protocol import Constants, Learner, Privatizer
 from tacit.release.gradient import GradientPrivatizer
 from tacit.release.gradient_noise import GradientSpec

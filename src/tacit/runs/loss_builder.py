@@ -8,8 +8,7 @@ from typing import Any, get_args
 import numpy as np
 
 from tacit.environments.adversaries import make_adversary
-from tacit.environments.layered import LayeredMDP
-from tacit.environments.layered_worlds import LossGame, loss_world
+from tacit.environments.layered import LayeredMDP, LossGame, loss_world
 from tacit.environments.live import LiveWorld
 from tacit.environments.registry import make_layered
 from tacit.errors import InvalidInput, NotSupported

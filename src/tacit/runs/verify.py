@@ -30,7 +30,7 @@ from tacit._version import __version__
 from tacit.accounting.certificate import FIRST_ENTRIES, Certificate
 from tacit.accounting.claims import PrivacyClaim
 from tacit.documents import differences, digest, json_values, same, without_seal
-from tacit.environments.live_presets import PRESETS
+from tacit.environments.live_sources import PRESETS
 from tacit.errors import ForeignCode, InvalidInput, TacitError, require
 from tacit.policies import (
     AnyPolicy,
