@@ -73,8 +73,7 @@ class RunBuilder(Protocol):
 def tabular_environment(chosen: RunRequest) -> Countable:
     """The tabular or live environment of a run; what only learners of adversarial losses have is refused."""
     refuse_losses(chosen)
-    given = chosen.config.environment
-    found = _named(given) if isinstance(given, str) else given
+    found = _environment(chosen.config)
     if isinstance(found, LossWorld | LayeredMDP):
         known = ", ".join(_loss_learners())
         raise InvalidInput(
@@ -97,10 +96,11 @@ def tabular_environment(chosen: RunRequest) -> Countable:
     return seen_through(found, chosen.config.sees).for_run(chosen.config.trust)
 
 
-def _named(spec: str) -> Environment:
-    """The environment of this name; tables do not change, so the runs of a sweep share one."""
-    builder = ENVIRONMENTS.get(spec.partition(":")[0].strip())
-    return make_environment(spec) if builder is None else _shared(spec, builder)  # a live world is no table
+def _environment(config: RunConfig) -> Environment | LayeredMDP:
+    """The environment of a run; tables do not change, so the runs of a sweep share one."""
+    spec = config.environment
+    builder = ENVIRONMENTS.get(spec.partition(":")[0].strip()) if isinstance(spec, str) else None
+    return config.world() if builder is None else _shared(str(spec), builder)  # a live world is no table
 
 
 @lru_cache(maxsize=8)

@@ -9,7 +9,6 @@ import numpy as np
 from tacit.arrays import Floats
 from tacit.environments.bandits import FeatureBandit
 from tacit.environments.live import LiveWorld
-from tacit.environments.registry import make_environment
 from tacit.errors import InvalidInput, NotSupported
 from tacit.learners.linear import FeatureRequest
 from tacit.learners.linucb_published import PUBLISHED
@@ -39,8 +38,7 @@ class FeatureBuilder:
     def environment(self, chosen: RunRequest) -> RowWorld:
         """A world of rows."""
         refuse_losses(chosen)
-        given = chosen.config.environment
-        found = make_environment(given) if isinstance(given, str) else given
+        found = chosen.config.world()
         if isinstance(found, LiveWorld):
             _ = rows_of(found)
         elif not isinstance(found, FeatureBandit):

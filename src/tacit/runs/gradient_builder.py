@@ -34,7 +34,6 @@ from tacit.arrays import Floats
 from tacit.environments.bandits import DoseBandit
 from tacit.environments.discretise import Bins, Product
 from tacit.environments.live import LiveWorld
-from tacit.environments.registry import make_environment
 from tacit.environments.state_features import SeenMDP
 from tacit.environments.tabular import TabularMDP
 from tacit.errors import InvalidInput, require, require_count, require_real
@@ -148,8 +147,7 @@ class GradientBuilder:
     def environment(self, chosen: RunRequest) -> Countable | DoseBandit:
         """A tabular environment, or a dose bandit."""
         refuse_losses(chosen)
-        given = chosen.config.environment
-        found = make_environment(given) if isinstance(given, str) else given
+        found = chosen.config.world()
         return found if isinstance(found, DoseBandit) else tabular_environment(chosen)
 
     def privatizer(self, chosen: RunRequest, environment: Countable | DoseBandit) -> Privatizer[Any, Any, Any]:
