@@ -1,8 +1,8 @@
 """`tacit.plan` against simulated studies, on six worlds that are not in its bank.
 
 Of each world: the least people (500, 1,000, 2,000, ...) for which the plan finds a better policy with probability 0.8
-at an epsilon of at most 1; then 200 studies at the plan's epsilon and 200 at half of it. A study learns (auto) and ends
-with a private trial against the baseline; it succeeds if the trial says "better".
+at an epsilon of at most 1; then 200 studies at the plan's epsilon and 200 at half of it. A study learns (auto), with
+fresh noise in every stage, and ends with a private trial against the baseline; it succeeds if the trial says "better".
 """
 
 from __future__ import annotations
@@ -43,6 +43,7 @@ def rows(world: str, baseline: str, trust: Any) -> list[Row]:
         done = tacit.run(
             environment=world, baseline=baseline, trust=trust, epsilon=epsilon, delta=1e-6, episodes=one.learned_from,
             value_users=one.arm, seeds=STUDIES, checkpoints=2, workers=1,
+            mechanism="batched" if trust == "central" else None,
         )  # fmt: skip
         better = sum(trial.verdict == "better" for trial in done.trials) / STUDIES
         (said,) = one.rows

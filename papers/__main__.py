@@ -102,9 +102,10 @@ def _list(
         print_json({"statements": [asdict(statement) for statement in chosen]})
         return
     for statement in chosen:
-        shown = f" [{statement.experiment}]" if statement.experiment else ""
+        shown = "".join(f" [{where}]" for where in (statement.experiment, statement.test) if where)
+        under = f" (under {statement.under})" if statement.under else ""
         say(f"{statement.paper}, {statement.name}: {statement.status}{shown}")
-        say(f"    {statement.says}: {statement.why}")
+        say(f"    {statement.says}: {statement.why}{under}")
 
 
 def _list_experiments(paper: str | None, *, json: bool) -> None:

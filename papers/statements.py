@@ -57,6 +57,7 @@ STATEMENTS: Final = (
         "partly",
         "false as printed (shuffled integers reveal a bit, row 3 of the guarantees); true with every bit as its own "
         "message (row 1), although the proof counts half of the counters",
+        under="DP of the shuffled messages of one batch, replace-one",
     ),
     Statement(
         "bai2024shuffle",
@@ -115,6 +116,7 @@ STATEMENTS: Final = (
         "the shuffle Privatizer with beta/(HXA) per counter is (epsilon, beta)-SDP",
         "partly",
         "rows 2 and 3 of the guarantees: true with every bit as its own message, false as printed",
+        under="DP of the shuffled messages of one batch, replace-one",
     ),
     Statement(
         "bai2025secure",
@@ -184,6 +186,7 @@ STATEMENTS: Final = (
         " public"
         " (row 6)",
         "he2025policy/theorem4",
+        under="Definition 2 with the action known besides",
     ),
     # ------------------------------------------------------------------------------------------- bai2024adversarial
     Statement(
@@ -224,8 +227,9 @@ STATEMENTS: Final = (
         "Theorem 4.2",
         "bandit feedback: sublinear regret with the biased estimator",
         "refuted",
-        "the estimator as written reinforces itself: on two arms, without noise and with the constants of the theorem, "
-        "regret is linear and far above its bound; centred it is below",
+        "the estimator as written reinforces itself: on two arms, without noise and with the learning rate of "
+        "the theorem, regret is linear, and at K = 10^6 2.7 times the bound of the proof with its constants; centred "
+        "it is below",
         "bai2024adversarial/two-arms",
         under="its own Assumption 4.1, oblivious losses and learning rate",
     ),
@@ -247,6 +251,7 @@ STATEMENTS: Final = (
         "its proof rests on Lemma 5.1, which is false; under JDP itself, where actions alone are seen, no violation is"
         " known; the cost falls as 1/epsilon with full information",
         "bai2024adversarial/table1",
+        under="DP of the released counters, replace-one (of Lemma 5.1)",
     ),
     Statement(
         "bai2024adversarial",
@@ -281,6 +286,7 @@ STATEMENTS: Final = (
         "the guarantee is false (Lemma 5.7); the cost falls as 1/epsilon with full information; bandit learners "
         "learn too little at these K",
         "bai2024adversarial/table1",
+        under="LDP (Definition 2.2)",
     ),
     Statement(
         "bai2024adversarial",
@@ -343,6 +349,7 @@ STATEMENTS: Final = (
         "partly",
         "true with c = 4 ln(24/delta) as stated and seven times the noise needed; false with the c^2 of its proof, and "
         "the figures go to epsilon 20",
+        under="LDP of the message of one person, for every pair of trajectories",
     ),
     Statement(
         "garcelon2021local",
@@ -446,6 +453,7 @@ STATEMENTS: Final = (
         "regret at a fixed local level is not improved, as I.2 says; the amplification of Eq. 113 is false: "
         "comparing two rounds reveals every report, and the local level is (4H-2+2mH) epsilon",
         "garcelon2021local/reshuffled",
+        under="DP of the messages of both rounds, replace-one",
     ),
     *PROOFS,
 )

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from papers.bai2024adversarial.experiments import ARM_EPISODES, WORLDS, theorem42
+from papers.bai2024adversarial.experiments import ARM_EPISODES, WORLDS, proof42, theorem42
 from papers.bai2024adversarial.pure import POWER_CASES, SWEEPS
 from papers.committed import Committed, Results, bootstrap, pm, row
 from papers.fitting import fit_exponent
@@ -30,7 +30,10 @@ def names(results: Results) -> Mapping[str, Any]:
     return {
         "arms": arms, "estimator": estimator, "table1": table1, "pure": pure,
         "arm_table": "\n".join(
-            row(f"{K:,}", arms.regret(f"as-written, K={K}"), arms.regret(f"centred, K={K}"), f"{theorem42(K):,.0f}")
+            row(
+                f"{K:,}", arms.regret(f"as-written, K={K}"), arms.regret(f"centred, K={K}"), f"{theorem42(K):,.0f}",
+                f"{proof42(K):,.0f}",
+            )
             for K in ARM_EPISODES["paper"]
         ),
         "arm_growth": {name: arms.growth([f"{name}, K={K}" for K in ARM_EPISODES["paper"]]) for name in WORDS},

@@ -23,8 +23,8 @@ from tacit.arrays import Floats, Ints
 from tacit.errors import InvalidInput, require
 from tacit.policies import Policy, tabular
 from tacit.runs.archive import read_result
-from tacit.runs.baseline_comparison import Interval, interval_over
 from tacit.runs.comparison import INDEX
+from tacit.runs.returns_report import Interval, interval_over
 from tacit.runs.storage import RunDirectory, read_json, write_json
 
 __all__ = ["WEEKS", "main", "measure", "table", "weeks_of"]

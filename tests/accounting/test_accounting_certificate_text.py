@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 from dataclasses import replace
 from functools import cache
 
 import jsonschema
+import numpy as np
 import pytest
+from scipy.stats import norm
 
-from tacit.accounting.certificate import Certificate
+from tacit.accounting.certificate import Certificate, certify
+from tacit.accounting.claims import PrivacyClaim, PrivacyUnit
 from tacit.accounting.composition import epsilon_of
+from tacit.accounting.events.gaussian import gaussian_delta, gaussian_mu
 from tacit.accounting.knowledge import KINDS, PARTIES, breaches, reach
 from tacit.accounting.schema import certificate_schema
+from tacit.accounting.wording import shown_up
 from tacit.cli import main
 from tacit.study.design import StudyDesign, plan_study
 
@@ -57,7 +63,7 @@ def test_every_field_is_that_of_the_design(name):
     said = parts(text)
     # promised, to whom
     assert f"(epsilon {design.epsilon:g})" in said["promise"]
-    assert ("except with probability" in said["promise"]) == (design.delta > 0.0)
+    assert (f", plus delta {design.delta:g} (" in said["promise"]) == (design.delta > 0.0)
     assert f"each person among up to {sum(one.target for one in channels):,} reports" in said["protected"]
     assert design.unit.describe() in said["protected"]
     two = claim.group(2)
@@ -89,6 +95,56 @@ def test_every_field_is_that_of_the_design(name):
     assert plain["statement"] == text
     assert Certificate.from_dict(plain) == found
     assert Certificate.from_dict(plain).describe() == text
+
+
+def test_the_promise_is_what_epsilon_and_delta_bound() -> None:
+    """The probability of every conclusion, as the sentence says; the privacy loss exceeds epsilon 20 times as often."""
+    claim = PrivacyClaim(trust="central", epsilon=1.0, delta=1e-6, unit=PrivacyUnit(reports=1, per_stage=1),
+                         neighbours="replace-one", output="other-users-actions")  # fmt: skip
+    mu = gaussian_mu(claim.epsilon, claim.delta)
+    assert gaussian_delta(claim.epsilon, mu) == pytest.approx(claim.delta)
+    assert norm.sf((claim.epsilon - mu**2 / 2) / mu) > 20 * claim.delta
+    words = re.search(r"by at most the factor ([0-9.]+) \(epsilon 1\), plus delta ([0-9.e-]+) ", claim.promise)
+    factor, more = map(float, words.groups())
+    at = np.linspace(-8.0, 8.0, 1601)  # the events with the largest loss, by Neyman and Pearson
+    assert (norm.sf(at - mu) <= factor * norm.sf(at) + more).all()
+    assert (norm.sf(at - mu) > 0.99 * math.exp(claim.epsilon) * norm.sf(at) + 0.9 * more).any()
+
+
+@pytest.mark.parametrize(("claimed", "held"), [("1", "1.889"), ("3", "5.667")])
+def test_a_false_claim_is_not_promised(claimed, held, capsys):
+    """Text and groups are those of what is certified, and the first row says that the claim is false."""
+    options = "--trust local --states 4 --actions 2 --horizon 6 --episodes 20 --pooled --delta 0 --json"
+    chosen = f"--calibration paper --mechanism laplace:scale=3H --epsilon {claimed}"
+    assert main(["certify", *options.split(), *chosen.split()]) == 0
+    plain = json.loads(capsys.readouterr().out)["certificate"]
+    found = Certificate.from_dict(plain)
+    said = parts(found.describe())
+    assert not found.holds
+    assert "promise" not in said
+    assert said["FALSE"] == f"Epsilon {claimed} is claimed and does not hold; what is certified: epsilon {held}."
+    assert f"(epsilon {held}) (LDP)." in said["holds"]
+    assert f"a group of 2: epsilon {2 * float(held):g}, delta 0." in said["protected"]
+    assert f"the factor {shown_up(math.exp(float(held)), 3)} " in said["holds"]
+    assert found.claim.promise not in found.words
+    assert [round(group["epsilon"], 6) for group in plain["terms"]["unit"]["groups"]] == [
+        round(size * float(held), 6) for size in (2, 10)
+    ]
+    assert found.derived() == found
+    weak = [line for line in found.warnings if f"Epsilon {held} is weak" in line]
+    assert len(weak) == (float(held) > 5.0)
+
+
+def test_where_nothing_is_certified_nothing_is_promised() -> None:
+    certificate = study("central").parts().certificate
+    claim = replace(certificate.claim, delta=0.0)  # Gaussian noise is never pure
+    found = certify(certificate.events, (), claim, calibration="tight").under(certificate.terms)
+    said = parts(found.describe())
+    assert math.isinf(found.epsilon)
+    assert said["FALSE"] == "Epsilon 1 is claimed and does not hold; what is certified: nothing."
+    assert not {"promise", "holds", "protected"} & set(said)
+    assert [group["epsilon"] for group in found.terms.unit["groups"]] == [None, None]
+    assert Certificate.from_dict(json.loads(json.dumps(found.to_dict()))) == found
 
 
 @pytest.mark.parametrize("name", [name for name in STUDIES if name.startswith("shuffle")])

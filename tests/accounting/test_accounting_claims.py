@@ -166,7 +166,7 @@ def test_descriptions_are_one_sentence_and_name_what_matters() -> None:
         assert who in words
         assert "1e-06" in words
         assert "2.72" in words  # e^1
-    assert "except" not in make(delta=0.0).describe()
+    assert "plus delta" not in make(delta=0.0).describe()
     assert "any 3 reports of the same person:" in make(unit=PrivacyUnit(reports=3, per_stage=3)).describe()
     assert "3 reports of the same person, at most 2 per" in make(unit=PrivacyUnit(reports=3, per_stage=2)).describe()
     assert "3 reports of the same person, at most one per" in make(unit=PrivacyUnit(reports=3, per_stage=1)).describe()

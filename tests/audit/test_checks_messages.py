@@ -8,7 +8,7 @@ from shuffle_tools import plan_of, shuffle_claim
 
 from mutants.planted import twin
 from mutants.shuffle import NotShuffled
-from tacit.audit.messages import DISTINGUISHERS, IntegerMessages, as_printed, audit_messages, message_scores
+from tacit.audit.mechanisms import DISTINGUISHERS, IntegerMessages, as_printed, audit_messages, message_scores
 from tacit.release.contract import StageSize
 from tacit.release.shuffle_release import ShuffleRelease
 from tacit.released.batches import BatchQuery

@@ -191,7 +191,7 @@ def test_the_papers_softmax_bound_is_false_and_the_certificate_says_so(actions, 
     assert certificate.epsilon == pytest.approx(really, abs=0.01)
     assert not certificate.holds
     assert "FALSE" in certificate.verdict
-    assert "bound in the mean only" in certificate.paper_says
+    assert "for a person whose action is known" in certificate.paper_says
 
 
 @pytest.mark.parametrize(("epsilon", "true"), [(1.0, True), (8.40, True), (8.46, False), (20.0, False)])

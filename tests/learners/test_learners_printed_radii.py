@@ -12,7 +12,7 @@ from tacit.learners.ldp_obi import LDPOBI
 from tacit.release.request import PrivacyRequest
 from tacit.release.table import make_privatizer
 from tacit.released.counts import CountShape
-from tacit.released.printed_radii import printed_radii, printed_radius
+from tacit.released.precision import printed_radii, printed_radius
 from tacit.runs.assemble import assemble
 from tacit.runs.config import RunConfig
 
@@ -167,7 +167,7 @@ def test_a_run_reads_the_options_of_the_learner():
         ({"mechanism": "gaussian:C=2", "delta": 1e-3}, InvalidInput, "gaussian:c="),
         ({"mechanism": "laplace:c=proof"}, InvalidInput, "gaussian:c="),
         ({"mechanism": "bounded:C=none", "delta": 1e-3}, InvalidInput, "must be a number"),
-        ({"mechanism": "bounded:C=0", "delta": 1e-3}, InvalidInput, "C of bounded"),
+        ({"mechanism": "bounded:C=0", "delta": 1e-3}, InvalidInput, "finite number in"),
         (
             {"mechanism": "gaussian:c=proof", "delta": 1e-3, "calibration": "tight", "constants": "theory"},
             InvalidInput,

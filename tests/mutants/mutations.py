@@ -26,7 +26,7 @@ from mutants.shuffle import SHUFFLE_BUGS, SHUFFLERS
 from tacit.accounting.composition import epsilon_of
 from tacit.audit.attack import attack
 from tacit.audit.conformance import NonConformant, check_privatizer
-from tacit.audit.messages import audit_messages
+from tacit.audit.mechanisms import audit_messages
 from tacit.audit.views import audit_privatizer
 from tacit.errors import UnknownName
 from tacit.release.staged import Staged

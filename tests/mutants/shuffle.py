@@ -12,11 +12,11 @@ import numpy as np
 
 from mutants.planted import SHAPE, Mutation, bug, claim_of, configured, twin
 from tacit.accounting.events import Events
-from tacit.audit.messages import IntegerMessages
+from tacit.audit.mechanisms import IntegerMessages
 from tacit.data.trajectories import Trajectories
 from tacit.randomness import SecureNoise, SimulationNoise
 from tacit.release.contract import StageSize
-from tacit.release.shuffle.noise import BitKind
+from tacit.release.shuffle.labels import BitKind
 from tacit.release.shuffle_release import ShufflePlan, ShuffleRelease
 from tacit.release.staged import Staged
 from tacit.released.batches import BatchQuery, PlannedBatch

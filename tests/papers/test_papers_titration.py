@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from docs.tables import FOLDER, csv_of
 
+import tacit
 from papers.cases import titration_budget
 from papers.cases.titration import budget_large_runs, budget_runs, large_runs, runs
 from papers.cases.titration_measures import measure, table, weeks_of
@@ -110,6 +111,7 @@ ARMS = {"central": 21_298, "shuffle": 21_733, "local": 123_025}
 @pytest.mark.parametrize("trust", ARMS)
 def test_trials_are_those_of_the_design_and_of_the_page(trust):
     place = ROOT / "results" / "cases" / "titration-large"
+    assert tacit.verify(place / f"trial-{trust}.json").outcome == "true"
     trial = TrialResult.from_dict(json.loads((place / f"trial-{trust}.json").read_text(encoding="utf-8")))
     claim = trial.certificate.claim
     assert (claim.trust, claim.epsilon, claim.delta) == (trust, 1.0, 0.0 if trust == "local" else 1e-6)

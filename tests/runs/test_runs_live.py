@@ -19,9 +19,9 @@ from tacit.errors import InvalidInput, NotSupported
 from tacit.planning.dynamic import evaluate_stochastic
 from tacit.policies import uniform_policy
 from tacit.runs.assemble import assemble
-from tacit.runs.baseline_comparison import interval_over
 from tacit.runs.config import RunConfig
 from tacit.runs.report import render_report
+from tacit.runs.returns_report import interval_over
 from tacit.simulation.judges.live import estimate_return
 from tacit.simulation.simulate import simulate
 

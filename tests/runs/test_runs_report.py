@@ -16,11 +16,10 @@ import pytest
 import tacit
 from tacit.errors import UnknownName
 from tacit.pages import page as pages
-from tacit.runs import curves
+from tacit.runs import report
 from tacit.runs.comparison import Comparison
-from tacit.runs.curves import DARK, figure_of, finding
 from tacit.runs.figures import REFERENCE_STYLES, STYLES
-from tacit.runs.report import render_report, write_report
+from tacit.runs.report import DARK, figure_of, finding, render_report, write_report
 
 VENDOR = Path(pages.__file__).parent / "vendor"
 BAD = "<script>alert('1')</script>"
@@ -166,7 +165,7 @@ def test_values_that_json_does_not_know_become_null(results):
 
 
 def test_many_seeds_are_left_out_and_the_page_says_so(results, monkeypatch):
-    monkeypatch.setattr(curves, "MAX_SEED_VALUES", sum(result.regret.size for result in results) - 1)
+    monkeypatch.setattr(report, "MAX_SEED_VALUES", sum(result.regret.size for result in results) - 1)
     text = render_report(together(results))
     assert "Single seeds are left out" in text
     figure = Read(text).data()[0]

@@ -13,10 +13,12 @@ from tacit.cli import main
 from tacit.errors import InvalidInput, NotSupported
 from tacit.planning.arms import power_of
 from tacit.release.arms import make_arms
+from tacit.released.counts import CountShape
 from tacit.runs import study_plan
 from tacit.runs.assemble import assemble
 from tacit.runs.config import RunConfig
-from tacit.runs.study_plan import _powers, plan, signal
+from tacit.runs.study_plan import _powers, plan, signal, study_noise
+from tacit.study import plan_study
 
 ASKED = {"people": 4_000, "states": 6, "actions": 4, "horizon": 1, "trust": "central", "effect": 0.2, "delta": 1e-6}
 
@@ -26,18 +28,34 @@ def test_noise_arms_and_signal_are_those_of_the_parts():
     (one,) = found.rows
     assert (found.arm, found.learned_from) == (600, 2_800)
     claim = {"trust": "central", "epsilon": 1.0, "delta": 1e-6}
-    config = RunConfig(environment="treatment-bandit", learner="bucb", episodes=2_800, seeds=(0,), **claim)
+    config = RunConfig(
+        environment="treatment-bandit", learner="bucb", episodes=2_800, seeds=(0,), mechanism="batched", **claim
+    )
     parts = assemble(config)
-    assert one.noise_std == pytest.approx(parts.privatizer.noise.std)
+    assert one.noise_std == pytest.approx(parts.privatizer.noise.std, rel=1e-3)
     # All batches, weighed best: information n'Σ⁻¹n about a counter; rewards half way between baseline and best.
     n = np.array([batch.users for batch in parts.learner.batches], dtype=float)
     together, N = n.sum() / np.sqrt(n @ np.linalg.inv(parts.learner.covariance) @ n), n.sum() / 24
-    assert one.signal == pytest.approx(0.2 / np.sqrt(0.25 / N + together**2 / 2 / N**2))
+    assert one.signal == pytest.approx(0.2 / np.sqrt(0.25 / N + together**2 / 2 / N**2), rel=1e-3)
     # The power of the trial is the exact lower bound, but for a few hundredths.
     arms = make_arms(users=(60, 60), trust="central", epsilon=1.0, delta=1e-6)
     said = _powers(np.array([0.5, -0.3]), 60, "central", 1.0, 1e-6, 0.05, (0.2, 0.8))
     assert said[0] == pytest.approx(power_of(arms.users, arms.noise, 0.05, (0.2, 0.6)), abs=0.06)
     assert said[1] < 0.01
+
+
+@pytest.mark.parametrize(("trust", "tolerance"), [("central", 1e-12), ("shuffle", 0.02)])
+def test_a_plan_counts_on_the_noise_of_a_study(trust, tolerance):
+    sizes = {"states": tuple("abcd"), "actions": ("u", "v", "w"), "horizon": 3}
+    claim = {"trust": trust, "epsilon": 1.0, "delta": 1e-6}
+    learner = plan_study(**sizes, learner="bucb", **claim, stages=5, target=2_000, least=2_000).parts().learner
+    shape = CountShape(horizon=3, num_states=4, num_actions=3, staged=True)
+    noise = study_noise(shape, 10_000, trust, 1.0, 1e-6)
+    reported = [batch.users for batch in learner.batches]
+    assert len(reported) == 5
+    found = noise.batch_covariance(reported, learner.following)
+    np.testing.assert_allclose(found, learner.covariance, rtol=tolerance, atol=0.0)
+    assert np.count_nonzero(found - np.diag(np.diag(found))) == 0
 
 
 def test_more_of_anything_helps_and_the_question_can_be_asked_backwards():

@@ -23,7 +23,7 @@ from tacit.service.encryption.hpke import inner_info, mixer_info
 from tacit.service.encryption.keyring import Keyring
 from tacit.service.http_client import FINAL, Backoff, understood
 from tacit.study.bundle import Bundle
-from tacit.study.device_state import STATE
+from tacit.study.device import STATE
 from tacit.study.wire import Report
 
 TRUSTS = ("central", "shuffle", "local")

@@ -25,8 +25,7 @@ from tacit.accounting.events import PureEvent
 from tacit.cli import main
 from tacit.errors import InvalidInput, PrivacyBudgetExceeded, TacitError
 from tacit.study.bundle import Bundle
-from tacit.study.device import Device
-from tacit.study.device_state import DRAWN, STATE, recall
+from tacit.study.device import DRAWN, STATE, Device, recall
 from tacit.study.wire import Report
 
 KINDS = ("test-local", "test-labels", "test-central")

@@ -19,13 +19,13 @@ from typing import Any, Final, Literal, TypeAlias, get_args
 from tacit._version import __version__
 from tacit.accounting.claims import PrivacyClaim
 from tacit.accounting.composition import Method, delta_of, epsilon_of, method_of
-from tacit.accounting.events import Events, UnprotectedEvent, event_from_dict
+from tacit.accounting.events import Events, GaussianEvent, UnprotectedEvent, event_from_dict
 from tacit.accounting.families import CertifiedFamily
 from tacit.accounting.knowledge import Coalition, coalition_table, collusion
 from tacit.accounting.provenance import unchecked
 from tacit.accounting.renyi import Concentrated, concentrated
-from tacit.accounting.terms import Terms
-from tacit.accounting.wording import SIMULATION, WEAK, judge, odds, shown_up
+from tacit.accounting.terms import Terms, unit_of
+from tacit.accounting.wording import SIMULATION, WEAK, bound, judge, shown_up
 from tacit.arguments import checked
 from tacit.errors import require, require_real
 from tacit.notebook import block
@@ -138,6 +138,8 @@ class Certificate:
 
     def under(self, terms: Terms, by: object = None) -> Certificate:
         """The same certificate with its terms, and with the packages of the privatizer that it is about."""
+        if not self.holds:  # groups are left with what is certified, not with what is claimed
+            terms = replace(terms, unit=unit_of(self.claim, self.proved))
         return replace(self.resting_on(unchecked(by)), terms=terms)
 
     def resting_on(self, packages: Sequence[str]) -> Certificate:
@@ -154,13 +156,29 @@ class Certificate:
         """What whoever relies on this certificate must know, in words."""
         found = [] if self.terms is None else self.terms.warnings(self.claim)
         found = [*(f"Noise or events by {package}, not checked by tacit." for package in self.unchecked), *found]
-        weak = self.claim.trust != "none" and self.claim.epsilon > WEAK
-        return (*([f"Epsilon {self.claim.epsilon:g} is weak: {odds(self.claim.epsilon)}."] if weak else []), *found)
+        held = None if self.claim.trust == "none" else self.proved
+        if held is None or held.epsilon <= WEAK:
+            return tuple(found)
+        return (f"Epsilon {held.epsilon:g} is weak: {bound(held.epsilon, held.delta)}.", *found)
 
     @property
     def holds(self) -> bool:
         """Whether the accountant confirms the claim."""
         return self.claim.trust == "none" or self.epsilon <= self.claim.epsilon
+
+    @property
+    def proved(self) -> PrivacyClaim | None:
+        """The claim that holds: where it is false, the same with the epsilon that is certified; None: nothing holds."""
+        if self.holds:
+            return self.claim
+        if math.isinf(self.epsilon):
+            return None
+        return replace(self.claim, epsilon=float(shown_up(self.epsilon)), allow_large_delta=True)
+
+    @property
+    def shuffled_later(self) -> bool:
+        """Whether the events are of one message: shuffled Gaussian messages have none, so this refutes no claim."""
+        return self.claim.trust == "shuffle" and any(isinstance(e, GaussianEvent) for e, _ in self.events or ())
 
     @property
     def paper_says(self) -> str | None:
@@ -174,7 +192,7 @@ class Certificate:
             return "No protection is claimed and none is given."
         claimed = (self.claim.epsilon, self.delta, self.epsilon)
         if self.printed is None:
-            return judge("The claim", *claimed)
+            return judge("The claim", *claimed, shuffled_later=self.shuffled_later)
         printed = (self.printed.epsilon, self.printed.delta, self.printed.certified)
         sentence = judge(f"The printed guarantee ({self.printed.says})", *printed)
         return sentence if printed == claimed else f"{judge('The claim', *claimed)} {sentence}"
@@ -193,9 +211,15 @@ class Certificate:
     def facts(self) -> tuple[tuple[str, str], ...]:
         """(name, sentences) for people: the promise, to whom, by whose honesty, what breaks it, what was checked."""
         claim, terms = self.claim, self.terms
-        rows = [("promise", claim.promise)]
-        if terms is not None and claim.trust != "none":
-            rows.append(("protected", terms.protected()))
+        rows, held = list[tuple[str, str]](), self.proved
+        if not self.holds:
+            least = "nothing" if held is None else f"epsilon {shown_up(held.epsilon)}"
+            found = ("not shown", "is not shown") if self.shuffled_later else ("FALSE", "does not hold")
+            rows.append((found[0], f"Epsilon {claim.epsilon:g} is claimed and {found[1]}; what is certified: {least}."))
+        if held is not None:
+            rows.append(("promise" if self.holds else "holds", held.promise))
+            if terms is not None and claim.trust != "none":
+                rows.append(("protected", terms.protected()))
         rows += [("trusted", f"{claim.trusted}."), ("broken by", self.collusion)]
         again = "" if terms is None else f" To derive it again: {terms.verifier}."
         rows.append(("checked", f"{self.verdict}{again}"))

@@ -32,7 +32,7 @@ from fractions import Fraction
 from functools import cache
 from typing import Any, Final, Literal, TypeAlias, get_args
 
-from tacit.accounting.wording import learned, odds, shown_up
+from tacit.accounting.wording import bound, learned, shown_up
 from tacit.errors import InvalidInput, NotSupported, require, require_count, require_real
 from tacit.types import Trust
 
@@ -331,7 +331,7 @@ class PrivacyClaim:
 
     @property
     def pure(self) -> bool:
-        """Whether the claim leaves no failure probability (delta = 0)."""
+        """Whether this is pure differential privacy (delta = 0)."""
         return self.delta == 0.0
 
     @property
@@ -340,10 +340,9 @@ class PrivacyClaim:
         if self.trust == "none":
             return "Nothing is protected: every party that runs this sees the data as they are."
         change = f"{'replacing' if self.neighbours == 'replace-one' else 'leaving out'} {self.unit.describe()}"
-        failure = "" if self.pure else f", except with probability {self.delta:g}"
         return (
             f"A party that sees {_SEEN[self.output]} {learned(self.epsilon)} when {change}: "
-            f"{odds(self.epsilon)}{failure} ({self.notion})."
+            f"{bound(self.epsilon, self.delta)} ({self.notion})."
         )
 
     @property

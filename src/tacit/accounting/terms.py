@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, fields, replace
 from datetime import UTC, datetime
 from itertools import pairwise
@@ -130,18 +131,19 @@ def _devices(setting: Setting) -> dict[str, int] | None:
 
 
 def _unit(setting: Setting) -> dict[str, Any]:
-    return _unit_of(setting.claim)
+    return unit_of(setting.claim, setting.claim)
 
 
-def _unit_of(claim: PrivacyClaim) -> dict[str, Any]:
-    """Whom the claim protects, and what is left of it for groups."""
+def unit_of(claim: PrivacyClaim, held: PrivacyClaim | None) -> dict[str, Any]:
+    """Whom a claim protects, and what groups are left with if `held` is what holds of it."""
     groups: list[dict[str, float | None]] = []
     for size in GROUPS if claim.trust != "none" else ():
-        try:
-            found = claim.group(size)
-            groups.append({"size": size, "epsilon": found.epsilon, "delta": found.delta})
-        except NotSupported:
-            groups.append({"size": size, "epsilon": None, "delta": None})
+        epsilon: float | None = None
+        delta: float | None = None
+        with suppress(NotSupported):
+            if held is not None:
+                epsilon, delta = held.group(size).epsilon, held.group(size).delta
+        groups.append({"size": size, "epsilon": epsilon, "delta": delta})
     return {**claim.unit.to_dict(), "groups": groups}
 
 
@@ -307,7 +309,7 @@ class Terms:
             public={name: "; and ".join(found) for name, found in texts.items()},
             sizes={**other.sizes, **self.sizes, **summed, "users_per_batch": largest},
             mechanism=f"{self.mechanism}, and {other.mechanism}",
-            unit=_unit_of(claim),
+            unit=unit_of(claim, claim),
         )
 
     def warnings(self, claim: PrivacyClaim) -> list[str]:

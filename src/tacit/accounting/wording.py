@@ -2,7 +2,7 @@
 
 epsilon up to 1    "can hardly tell the difference"
 epsilon up to 5    "can tell some difference"
-above              "weak": odds may change by a factor of 148 and more
+above              "weak": probabilities may change by a factor of 148 and more
 """
 
 from __future__ import annotations
@@ -31,18 +31,24 @@ def learned(epsilon: float) -> str:
     return "can tell some difference" if epsilon <= WEAK else "can tell much of a difference (this is weak)"
 
 
-def odds(epsilon: float) -> str:
-    """What this epsilon means for odds, plainly.
+def bound(epsilon: float, delta: float) -> str:
+    """What this epsilon and delta mean for probabilities, plainly.
 
-    >>> odds(1.0)
-    'the odds of any conclusion change by at most a factor 2.72 (epsilon 1)'
+    >>> bound(1.0, 1e-6)
+    'the probability of any conclusion changes by at most the factor 2.72 (epsilon 1), plus delta 1e-06'
     """
-    factor = f"{math.exp(epsilon):.3g}" if epsilon < 500 else f"e^{epsilon:g}"
-    return f"the odds of any conclusion change by at most a factor {factor} (epsilon {epsilon:g})"
+    factor = shown_up(math.exp(epsilon), 3) if epsilon < 500 else f"e^{epsilon:g}"
+    more = f", plus delta {delta:g}" if delta > 0.0 else ""
+    return f"the probability of any conclusion changes by at most the factor {factor} (epsilon {epsilon:g}){more}"
 
 
-def judge(what: str, claimed: float, delta: float, certified: float) -> str:
-    """Whether a guarantee is true, in one sentence."""
+def judge(what: str, claimed: float, delta: float, certified: float, *, shuffled_later: bool = False) -> str:
+    """Whether a guarantee is true, in one sentence; messages that are `shuffled_later` can only show that it is."""
+    if shuffled_later and not certified <= claimed:
+        return (
+            f"{what} is neither shown nor refuted: a single message has epsilon {shown_up(certified)} at delta "
+            f"{delta:g}, where epsilon {claimed:g} is claimed, and no theorem here says what shuffling adds."
+        )
     if not certified <= claimed:
         return (
             f"{what} is FALSE: the accountant certifies no better than epsilon {shown_up(certified)} "
@@ -53,15 +59,15 @@ def judge(what: str, claimed: float, delta: float, certified: float) -> str:
     return f"{what} is true: the accountant certifies epsilon {shown_up(certified)} at delta {delta:g}{more}."
 
 
-def shown_up(epsilon: float) -> str:
-    """The number to four digits, rounded up: what is printed must not promise more than what is certified.
+def shown_up(epsilon: float, most: int = 4) -> str:
+    """The number to `most` digits, rounded up: what is printed must not promise more than what is certified.
 
     >>> shown_up(0.12341), shown_up(1.0), shown_up(math.inf)
     ('0.1235', '1', 'inf')
     """
     if math.isinf(epsilon) or epsilon == 0.0:
         return f"{epsilon:g}"
-    digits = 4 - 1 - math.floor(math.log10(epsilon))
+    digits = most - 1 - math.floor(math.log10(epsilon))
     shown = round(epsilon, digits)
     # A claim that is met exactly shows as itself; beyond a part in 1e9 the last digit goes up.
-    return f"{shown:.4g}" if shown >= epsilon * (1.0 - 1e-9) else f"{shown + 10.0**-digits:.4g}"
+    return f"{shown if shown >= epsilon * (1.0 - 1e-9) else shown + 10.0**-digits:.{most}g}"

@@ -16,8 +16,7 @@ from tacit.audit.attack import Finding
 from tacit.audit.conformance import check_privatizer
 from tacit.audit.learner_rules import check_learner
 from tacit.audit.learners import audit_learner
-from tacit.audit.mechanisms import audit_mechanism
-from tacit.audit.messages import audit_messages
+from tacit.audit.mechanisms import audit_mechanism, audit_messages
 from tacit.audit.views import audit_privatizer
 
 __all__ = [

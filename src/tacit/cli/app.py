@@ -15,15 +15,11 @@ from tacit.cli import (
     collect,
     compare,
     demo,
-    device,
-    doctor,
     learn,
     listing,
-    plan,
     policy,
     run,
     serve,
-    show,
     study,
     trial,
     verify,
@@ -36,18 +32,14 @@ GROUPS: Final = (
     certificate,
     audit,
     compare,
-    show,
     verify,
     trial,
-    plan,
     learn,
     policy,
     demo,
     study,
     collect,
-    device,
     serve,
-    doctor,
 )
 
 app = typer.Typer(
@@ -70,7 +62,7 @@ def _root(
         bool, typer.Option("--version", help="Show the version and exit.", callback=_show_version, is_eager=True)
     ] = False,
 ) -> None:
-    """Differentially private reinforcement learning: learn what works from people without being told about any."""
+    """Differentially private reinforcement learning: learn policies from user data with differential privacy."""
     if context.invoked_subcommand is None:
         typer.echo(context.get_help())
 

@@ -1,10 +1,13 @@
 """`tacit collect`: the trusted side of a study, in a directory of its own. Exit code 2: refused, nothing changed.
 
 What is printed are numbers of reports; names of people and of their files are not.
+
+`tacit device`: one person's side of a study. Exit code 2: refused, nothing changed, nothing sent.
 """
 
 from __future__ import annotations
 
+import json as json_module
 import os
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -26,10 +29,12 @@ from tacit.cli.common import (
     tell,
     write_bytes,
 )
-from tacit.errors import require
+from tacit.errors import InvalidInput, require
+from tacit.runs.storage_paths import write_private
 
 if TYPE_CHECKING:
     from tacit.study.collector import Collector
+
 
 collect = typer.Typer(help="Collect reports of real people: the trusted side of a study.", rich_markup_mode=None)
 Directory = Annotated[Path, typer.Argument(help="The directory of the collector.")]
@@ -38,6 +43,7 @@ Directory = Annotated[Path, typer.Argument(help="The directory of the collector.
 def register(app: typer.Typer) -> None:
     """Add the commands."""
     app.add_typer(collect, name="collect")
+    app.add_typer(device, name="device")
 
 
 @collect.command("new")
@@ -45,7 +51,7 @@ def _new(
     directory: Directory,
     design: Annotated[Path, typer.Option(help="The design of the study: design.json of its directory.")],
     rehearsal: Annotated[
-        bool, typer.Option("--rehearsal", help="Simulation noise, which protects nobody; for made-up people only.")
+        bool, typer.Option("--rehearsal", help="Simulation noise without protection, for simulated people only.")
     ] = False,
     json: AsJson = False,
 ) -> None:
@@ -255,3 +261,78 @@ def _words(reason: str) -> str:
 
     words: Any = REASONS.get(reason, reason)
     return str(words)
+
+
+device = typer.Typer(help="Report to a study: what runs where a person's data are.", rich_markup_mode=None)
+BundleFile = Annotated[Path, typer.Argument(help="The bundle of the stage.")]
+State = Annotated[Path, typer.Option(help="Where the device keeps what it has seen and sent.")]
+Cap = Annotated[float, typer.Option(help="The largest epsilon that this person accepts, over the whole study.")]
+Floor = Annotated[int, typer.Option(help="The fewest people among whom this person reports.")]
+Unsigned = Annotated[bool, typer.Option("--unsigned", help="Instead of a key: take any bundle (for rehearsals).")]
+
+
+@device.command("report")
+def _report(
+    bundle: BundleFile,
+    trajectory: Annotated[Path, typer.Argument(help="JSON with states, actions and rewards, by name or number.")],
+    state: State,
+    cap: Cap,
+    floor: Floor,
+    out: OutFile = None,
+    key: Pinned = None,
+    unsigned: Unsigned = False,
+    json: AsJson = False,
+) -> None:
+    """Encode one trajectory for the stage of a bundle; asked again, the same report comes out."""
+    from tacit.study.bundle import Bundle
+    from tacit.study.device import trajectory_from
+
+    made = _device(state, cap, floor, key, unsigned)
+    found, data = _trajectory(trajectory), read_bytes(bundle)
+    trajectory_from(Bundle.parse(data), found)  # refused before anything is kept
+    check_out(out, made.sent())
+    made.accept(data)
+    _send(made, made.report(found), state, out, json)
+
+
+@device.command("cover")
+def _cover(
+    bundle: BundleFile,
+    state: State,
+    cap: Cap,
+    floor: Floor,
+    out: OutFile = None,
+    key: Pinned = None,
+    unsigned: Unsigned = False,
+    json: AsJson = False,
+) -> None:
+    """Make a report that says nothing and looks like any other."""
+    made = _device(state, cap, floor, key, unsigned)
+    data = read_bytes(bundle)
+    check_out(out, made.sent())
+    made.accept(data)
+    _send(made, made.cover(), state, out, json)
+
+
+def _device(state: Path, cap: float, floor: int, key: Path | None, unsigned: bool) -> Any:
+    from tacit.study.device import Device
+
+    hint = "give --key with the learner's public key, or --unsigned in a rehearsal"
+    require((key is None) == unsigned, "a device must have either a key or --unsigned", "both or none", hint)
+    return Device(state, cap=cap, floor=floor, key=key)
+
+
+def _trajectory(path: Path) -> Any:
+    try:
+        return json_module.loads(read_bytes(path))
+    except (ValueError, RecursionError) as error:
+        raise InvalidInput("a trajectory must be JSON with states, actions and rewards") from error
+
+
+def _send(made: Any, report: bytes, state: Path, out: Path | None, json: bool) -> None:
+    stage = made.bundle["stage"]
+    target = out or state / f"report-{stage}.tcr"
+    check_out(target, report)
+    write_private(target, report)
+    plain = {"stage": stage, "bytes": len(report), "file": str(target)}
+    print_json(plain) if json else say(f"report of stage {stage}: {target} ({len(report)} bytes)")

@@ -1,4 +1,7 @@
-"""`tacit trial`: is the new policy better than what people do already, and how many users it takes to say so."""
+"""`tacit trial`: is the new policy better than what people do already, and how many users it takes to say so.
+
+`tacit plan`: what so many people can teach under a claim, and which epsilon a wish needs.
+"""
 
 from __future__ import annotations
 
@@ -7,13 +10,14 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
-from tacit.cli.common import AsJson, command_line, print_json, say
+from tacit.cli.common import AsJson, command_line, print_json, print_table, say
 from tacit.documents import vouched
 from tacit.errors import InvalidInput
 
 if TYPE_CHECKING:
     from tacit.runs.trial_result import People
     from tacit.types import Trust
+
 
 trials = typer.Typer(
     help="Private trials: a policy against the baseline, or its value, by fresh users.", rich_markup_mode=None
@@ -32,6 +36,7 @@ Honest = Annotated[float | None, typer.Option(help="Trust shuffle: the share of 
 def register(app: typer.Typer) -> None:
     """Add the commands."""
     app.add_typer(trials, name="trial")
+    app.command("plan")(_plan_study)
 
 
 @trials.command("run")
@@ -47,7 +52,10 @@ def _run(
     against: Annotated[
         str | None, typer.Option(help="The baseline; that of the run by default, else the value alone is certified.")
     ] = None,
-    environment: Annotated[str | None, typer.Option(help="Where, for a policy that is no run's.")] = None,
+    environment: Annotated[
+        str | None,
+        typer.Option(help="Where, for a policy that is no run's, or of a run whose environment is code of yours."),
+    ] = None,
     trust: TrustOption = None,
     epsilon: Epsilon = None,
     delta: Delta = None,
@@ -139,7 +147,7 @@ def _plan(
     people: Annotated[int, typer.Option(help="People wanted, over both arms.")],
     trust: Annotated[str, typer.Option(help="central or shuffle.")],
     epsilon: Annotated[float, typer.Option(help="What a person may lose.")],
-    delta: Annotated[float, typer.Option(help="The probability of losing more.")],
+    delta: Annotated[float, typer.Option(help="The claim's delta; 0 is pure differential privacy.")],
     least: Annotated[int | None, typer.Option(help="People needed; 90% of those wanted by default.")] = None,
     honest_fraction: Honest = None,
     name: Annotated[str, typer.Option(help="What the trial is called.")] = "trial",
@@ -202,9 +210,9 @@ def _policy(given: str, environment: str | None) -> Any:
         if read_json(place).get("format") == "tacit-bundle" and environment is None:
             return load_bundle(place, unsigned=True)
         return load_named(place)[0]
-    if environment is not None:
-        return given
     place = resolve_location(given)
+    if environment is not None and not RunDirectory(place).begun:
+        return given
     if not RunDirectory(place).begun:
         raise InvalidInput(f"{given} must be a run's directory or a policy (JSON), or come with --environment")
     return read_result(place)
@@ -219,3 +227,56 @@ def _bounds(text: str | None) -> tuple[float, float] | None:
     except ValueError as error:
         raise InvalidInput(f"bounds must be written LOW,HIGH, got '{text}'") from error
     return low, high
+
+
+def _plan_study(
+    people: Annotated[int, typer.Option(help="All of them: to learn from, and for the trial.")],
+    states: Annotated[int, typer.Option(help="States, or combinations of features.")],
+    actions: Annotated[int, typer.Option(help="Actions.")],
+    horizon: Annotated[int, typer.Option(help="Steps of an episode.")],
+    trust: Annotated[str, typer.Option(help="central or shuffle.")],
+    effect: Annotated[float, typer.Option(help="What the best policy earns more than the baseline, per episode.")],
+    delta: Annotated[float, typer.Option(help="The claim's delta.")],
+    baseline: Annotated[
+        float | None, typer.Option(help="The baseline's return, from 0 to the horizon; the worst by default.")
+    ] = None,
+    stationary: Annotated[bool, typer.Option("--stationary", help="Declare that nothing depends on the step.")] = False,
+    epsilon: Annotated[list[float] | None, typer.Option(help="Only these; eleven from 0.1 to 8 by default.")] = None,
+    power: Annotated[float, typer.Option(help="The wished probability of success.")] = 0.8,
+    share: Annotated[float, typer.Option(help="The part of the people in the trial.")] = 0.3,
+    alpha: Annotated[float, typer.Option(help="The error of the trial.")] = 0.05,
+    figure: Annotated[Path | None, typer.Option(help="Draw the probability of success to a file.")] = None,
+    json: AsJson = False,
+) -> None:
+    """Say before a study which noise there is, what it can find at which epsilon, and which epsilon a wish needs."""
+    from tacit.runs.storage import check_writable
+    from tacit.runs.study_plan import plan
+
+    if figure is not None:
+        check_writable(figure.parent)
+    found = plan(
+        people=people,
+        states=states,
+        actions=actions,
+        horizon=horizon,
+        trust=cast("Trust", trust),
+        effect=effect,
+        delta=delta,
+        baseline=baseline,
+        stationary=stationary,
+        epsilon=epsilon or None,
+        power=power,
+        share=share,
+        alpha=alpha,
+    )
+    if figure is not None:
+        found.figure().savefig(figure)
+    if json:
+        print_json(found.to_dict())
+        return
+    say(f"{found.learned_from:,} people to learn from, {found.arm:,} in each arm of the trial; evenly spread, each "
+        f"(step, state, action) is met {found.visits:,.0f} times")  # fmt: skip
+    head = ["epsilon", "noise in a counter", "effect over error", "share of the gain", "success"]
+    print_table(head, found.table(), numeric=range(5))
+    say(found.line)
+    say("success: a private trial says that the learned policy is better than the baseline")

@@ -161,9 +161,10 @@ class Bounded(Additive):
     def printed(cls, shape: Shape, epsilon: float, delta: float, C: str) -> tuple[Self, Self]:
         """The printed limits with another value of the constant C, which Alg. 6 takes as an input."""
         try:
-            factor = require_real("C of bounded", float(C), low=0.0, open_low=True)
+            value = float(C)
         except ValueError:
             raise InvalidInput(f"C of bounded must be a number, got {C!r}") from None
+        factor = require_real("C of bounded", value, low=0.0, open_low=True)
         rows = shape.num_states * shape.num_actions
         outcome, moved = (
             cls(limit=factor * paper_bounded_limit(cells, shape.horizon, epsilon, delta))

@@ -199,7 +199,7 @@ def _paper(spec: GradientSpec, shape: GradientShape, claim: PrivacyClaim, users:
     # σ = √(2 ln(1.25/δ)) · 2 R_max G / (m ε)  [he2025policy] Thm. 1
     printed = spec.clip if spec.clip is not None else most * paper_score_bound(shape.num_actions)
     sigma = classical_gaussian_sigma(claim.epsilon, claim.delta, 2.0 * printed / users)
-    score = f"clip {spec.clip:g}" if spec.clip is not None else "G = √(1-1/A), a bound in the mean only"
+    score = f"clip {spec.clip:g}" if spec.clip is not None else "G = √(1-1/A), for a person whose action is known"
     says = f"epsilon {claim.epsilon:g} at delta {claim.delta:g} by the classical Gaussian formula with {score}"
     return Calibrated(replace(spec, low=centre - most, high=centre + most), reach, sigma, weight, says)
 

@@ -19,7 +19,6 @@ from tacit.accounting.certificate import Certificate
 from tacit.accounting.claims import PrivacyClaim
 from tacit.arrays import Floats, Ints
 from tacit.environments.live import LiveWorld
-from tacit.environments.registry import make_environment
 from tacit.environments.state_features import SeenMDP
 from tacit.environments.tabular import TabularMDP
 from tacit.errors import InvalidInput, NotSupported, require
@@ -32,9 +31,8 @@ from tacit.release.gradient import both_claims
 from tacit.released.arms import ArmStatistics
 from tacit.released.batches import BatchQuery, BatchReport
 from tacit.runs.assemble import Assembled, assemble
-from tacit.runs.baseline_comparison import BaselineComparison, against_baseline
 from tacit.runs.config import RunConfig, parse_learner
-from tacit.runs.returns_report import return_lines, returns_json
+from tacit.runs.returns_report import BaselineComparison, against_baseline, return_lines, returns_json
 from tacit.runs.trial_arms import trial_of_run
 from tacit.runs.trial_result import TrialResult
 from tacit.simulation.judges.games import LossMeasures
@@ -324,9 +322,7 @@ class Result:
         counts = row.asks in (Totals, BatchQuery) and not row.reference
         if self.config.because is not None or not counts or not self.resolved.staged or not apart:
             return None
-        given = self.config.environment
-        world = make_environment(given) if isinstance(given, str) else given
-        if not getattr(world, "stationary", False):
+        if not getattr(self.config.world(), "stationary", False):
             return None
         how = "'auto' chooses one that shares them" if sharing is None else f"{name}:{sharing}=true shares them"
         return f"the world is declared stationary, and {name} learns every step apart; {how}"

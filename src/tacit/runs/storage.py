@@ -25,9 +25,10 @@ import io
 import json
 import zlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, Final
 from zipfile import BadZipFile
 
 import numpy as np
@@ -36,14 +37,14 @@ from numpy.typing import NDArray
 from tacit.environments.tabular import TabularMDP
 from tacit.errors import InvalidInput
 from tacit.planning.valid_bands import ValueInterval
-from tacit.policies import AnyPolicy, policy_from_dict
+from tacit.policies import AnyPolicy, policy_from_dict, policy_to_dict
 from tacit.released.arms import ArmStatistics
 from tacit.runs.manifest import DIGESTS, make_manifest, sha256
-from tacit.runs.rows import COLUMNS, parquet_bytes, read_parquet, seed_details, seed_rows
 from tacit.runs.storage_paths import (
     TEMPORARY,
     check_writable,
     complete_files,
+    is_local,
     json_bytes,
     make_directory,
     read_json,
@@ -55,6 +56,113 @@ from tacit.runs.storage_paths import (
 from tacit.simulation.judges.live import ReturnMeasures
 from tacit.simulation.simulate import SeedRun
 from tacit.support import Support
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+COLUMNS: Final[Mapping[str, str]] = {
+    "experiment": "string",
+    "run": "string",
+    "environment": "string",
+    "learner": "string",
+    "trust": "string",
+    "epsilon": "float64",
+    "delta": "float64",
+    "calibration": "string",
+    "mechanism": "string",
+    "batch": "int64",
+    "constants": "string",
+    "z": "float64",
+    "seed": "int64",
+    "episode": "int64",
+    "regret": "float64",
+}
+"""Columns of the long format and their types; regret is cumulative pseudo-regret and exists in simulations only."""
+COMPRESSED_FROM: Final = 1000
+"""Rows."""
+
+
+def seed_rows(run: SeedRun, labels: Mapping[str, Any]) -> pa.Table:
+    """The rows of a seed in the long format."""
+    import pyarrow as pa
+
+    count = len(run.episodes)
+    varying = {"episode": run.episodes, "regret": run.regret}
+    if run.returns is not None:  # the sum of all returns so far stands where regret would
+        varying["return"] = np.array(run.returns.total)
+    constant = {**labels, "seed": run.seed}
+    schema, types = _schema(live=run.returns is not None)
+    columns = [
+        pa.array(varying[name], kind)
+        if name in varying
+        else _words(constant[name], count)
+        if kind == pa.string()
+        else pa.repeat(pa.scalar(constant[name], kind), count)
+        for name, kind in types.items()
+    ]
+    return pa.Table.from_arrays(columns, schema=schema)
+
+
+@lru_cache(maxsize=64)
+def _words(word: str | None, count: int) -> pa.Array:
+    """A column of one word, which the runs of a sweep share."""
+    import pyarrow as pa
+
+    return pa.repeat(pa.scalar(word, pa.string()), count)
+
+
+@lru_cache(maxsize=2)
+def _schema(*, live: bool) -> tuple[pa.Schema, dict[str, pa.DataType]]:
+    """The columns of the long format, and their types by name."""
+    import pyarrow as pa
+
+    names = dict(COLUMNS)
+    if live:
+        names["return"] = names.pop("regret")
+    types = {name: getattr(pa, kind)() for name, kind in names.items()}
+    return pa.schema([*types.items()]), types
+
+
+def seed_details(run: SeedRun) -> dict[str, Any]:
+    """What is kept of a seed beside its rows."""
+    details: dict[str, Any] = {"seconds": run.seconds, "changes": run.policy_changes}
+    if run.objective is not None:
+        details["objective"] = asdict(run.objective)
+    if run.losses is not None:
+        details["losses"] = asdict(run.losses)
+    if run.returns is not None:
+        details["returns"] = run.returns.to_dict()
+    if run.policy is not None:
+        details["policy"] = policy_to_dict(run.policy)
+    if run.interval is not None:
+        details["interval"] = run.interval._asdict()
+    if run.arms is not None:
+        details["arms"] = run.arms.to_dict()
+    return details
+
+
+def parquet_bytes(table: pa.Table) -> bytes:
+    """A table as a Parquet file; where there are few rows, to save bytes costs more than it saves."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    sink = pa.BufferOutputStream()
+    many = table.num_rows >= COMPRESSED_FROM
+    pq.write_table(table, sink, compression="zstd" if many else "none", use_dictionary=many, write_statistics=many)
+    return bytes(sink.getvalue())
+
+
+def read_parquet(path: Path) -> pa.Table:
+    """The table in a Parquet file."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        return pq.ParquetFile(path if is_local(path) else pa.BufferReader(path.read_bytes())).read()
+    except (OSError, pa.ArrowException) as error:
+        raise InvalidInput(f"{path} must be a Parquet file written by tacit: {error}") from error
+
 
 __all__ = [
     "COLUMNS",
@@ -104,8 +212,14 @@ class RunDirectory:
         return (self.path / RESULTS).is_file() and self.begun
 
     def header(self) -> dict[str, Any]:
-        """The contents of config.json."""
-        return read_json(self.path / CONFIG)
+        """The contents of config.json; live worlds of 0.8 have their actions, which stood only beside them."""
+        header = read_json(self.path / CONFIG)
+        config, resolved = header.get("config"), header.get("resolved")
+        given = config.get("environment") if isinstance(config, dict) else None
+        for world in (given.get("live") if isinstance(given, dict) else None, header.get("world")):
+            if isinstance(world, dict) and "source" in world and isinstance(resolved, dict):
+                world.setdefault("actions", [0, resolved.get("actions")])
+        return header
 
     def privacy(self) -> dict[str, Any]:
         """The contents of privacy.json."""

@@ -1,14 +1,15 @@
 """`plan`: what so many people can teach under a claim, before there are any; and which epsilon a wish needs.
 
     people  =  those who are learned from  +  a trial of two arms, baseline and policy      (`share` of them)
-    noise      of a counter, and of an arm: the exact accountant's calibration
+    noise      of a counter, fresh in every stage, and of an arm: the exact accountant's calibration
     x          signal per decision:  (effect/H) / √(p(1-p)/N + σ²/(2N²)),  N visits of a row if they are evenly spread,
                p the reward of a step half way to the effect, σ the noise of all batches, weighed by their people
     share of the possible gain that the learned policy has: the nearest simulations of the bank, by x and sizes
     success    the trial says "better": its power at that gain (`tacit.planning.arms`), averaged over these simulations
 
-The bank (`plan_bank.json`) holds random worlds in which bucb learned under central trust. A plan knows no world: what
-it says is a mean over worlds of these sizes, and `error` is how far single worlds of the bank are from it.
+Stages grow as bucb's own do: per person, five equal ones carry a fifth less noise, ten a tenth more. The bank
+(`plan_bank.json`) holds random worlds in which bucb learned under central trust. A plan knows no world: what it says is
+a mean over worlds of these sizes, and `error` is how far single worlds of the bank are from it.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import json
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import lru_cache
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any, Final
@@ -30,6 +32,7 @@ from tacit.learners.bucb import BUCB
 from tacit.learners.sdp_pe_plus import EVERYTHING
 from tacit.planning.arms import power_of
 from tacit.release.arms import make_arms
+from tacit.release.batch_release import BatchPlan
 from tacit.release.request import PrivacyRequest
 from tacit.release.table import make_privatizer
 from tacit.released.arms import NoNoise
@@ -311,16 +314,22 @@ def _noise(
 ) -> tuple[float, float, float]:
     """The deviation of the noise in one counter of a batch, and what `heard_together` says of all batches."""
     shape = CountShape(horizon=horizon, num_states=states, num_actions=actions, staged=True)
+    noise = study_noise(shape, people, trust, epsilon, delta)
+    learner = BUCB(shape=shape, episodes=people, noise=noise, pooled=stationary)
+    return (noise.batch_std(people, EVERYTHING), *heard_together(learner))
+
+
+def study_noise(shape: CountShape, people: int, trust: Trust, epsilon: float, delta: float) -> Any:
+    """The noise of the stages of a study: fresh in every stage, whatever simulations of the trust model can do."""
     request = PrivacyRequest(
         asks=BatchQuery, trust=trust, shape=shape, episodes=people, epsilon=epsilon, delta=delta, calibration="tight",
         mechanism=None, users_per_batch=people,
     )  # fmt: skip
-    made: Any = make_privatizer(request)
-    std = float(made.batch_std(people, EVERYTHING))
+    if trust == "central":
+        return BatchPlan.of(request, least=Fraction(1))
     # Shuffled batches of all sizes have nearly the same noise, and calibrating each of them takes seconds.
-    noise: Any = made if trust == "central" else _Alike(std)
-    learner = BUCB(shape=shape, episodes=people, noise=noise, pooled=stationary)
-    return (std, *heard_together(learner))
+    made: Any = make_privatizer(request)
+    return _Alike(float(made.batch_std(people, EVERYTHING)))
 
 
 @dataclass(frozen=True)

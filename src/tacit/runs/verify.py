@@ -30,7 +30,8 @@ from tacit._version import __version__
 from tacit.accounting.certificate import FIRST_ENTRIES, Certificate
 from tacit.accounting.claims import PrivacyClaim
 from tacit.documents import differences, digest, json_values, same, without_seal
-from tacit.errors import InvalidInput, TacitError, require
+from tacit.environments.live_sources import PRESETS
+from tacit.errors import ForeignCode, InvalidInput, TacitError, require
 from tacit.policies import (
     AnyPolicy,
     DeterministicPolicy,
@@ -48,10 +49,9 @@ from tacit.released.moments import MomentShape
 from tacit.runs.assemble import Assembled, assemble
 from tacit.runs.config import RunConfig, as_seeds
 from tacit.runs.manifest import DIGESTS, doubts_about_files, manifest_digest
-from tacit.runs.rows import read_parquet
 from tacit.runs.run_facts import derive, make_header, make_labels, make_privacy
 from tacit.runs.signature import Signed, examine, public_key, signers_beside
-from tacit.runs.storage import MODEL, RESULTS, RunDirectory, complete_files, read_json
+from tacit.runs.storage import MODEL, RESULTS, RunDirectory, complete_files, read_json, read_parquet
 from tacit.runs.trial_arms import arms_of_run
 from tacit.runs.trial_result import FORMAT as TRIAL
 from tacit.runs.trial_result import TrialResult
@@ -155,6 +155,8 @@ class Findings:
         """What cannot be derived again at all is wrong."""
         try:
             yield
+        except ForeignCode as error:
+            self.unknown.append(f"{what}: {error}")
         except (TacitError, KeyError, TypeError, ValueError, AttributeError, IndexError, ArithmeticError) as error:
             self.wrong.append(f"{what}: {error if isinstance(error, TacitError) else type(error).__name__}")
 
@@ -231,7 +233,7 @@ def kept_config(header: Mapping[str, Any], model: Any = None) -> RunConfig:
     plain = dict(header["config"])
     if plain.get("trust", "none") != "none" and plain.get("delta") is None:
         plain["delta"] = 0.0
-    return RunConfig.from_dict(plain, model=model)
+    return RunConfig.from_dict(plain, model=model, stated=header.get("world") or {})
 
 
 def check_version(found: Findings, version: object) -> None:
@@ -284,6 +286,8 @@ def _run(directory: Path) -> Findings:
         plain = all(isinstance(text, str) for text in texts.values())
         require(plain, "experiment, label and command must be text", "something else")
         world = facts.world
+        if world is not None and world.get("source", "") not in {"", *PRESETS}:
+            found.not_derived.append("actions and observations of its environment")
         if world is not None and "gymnasium" in world:  # that of the machine it ran on
             world = {**world, "gymnasium": (header.get("world") or {}).get("gymnasium")}
         named: dict[str, str] = {name: str(text) for name, text in texts.items()}
@@ -324,8 +328,10 @@ def _results(place: RunDirectory, config: RunConfig, labels: Mapping[str, Any]) 
     require(len(arms) == (0 if config.value_users is None else len(config.seeds)), "arms are of every seed", len(arms))
     expected = arms_of_run(config) if arms else None
     for one in arms:
-        same_law = expected is not None and (one.noise, one.users) == (expected.noise, expected.users)
-        require(same_law, "what fresh users released must have the noise of their claim", "another noise")
+        gives = expected and replace(one, noise=expected.noise, users=expected.users).to_dict()
+        require(
+            same(one.to_dict(), gives), "what fresh users released must have the noise of their claim", "another noise"
+        )
 
 
 def _comparison(place: Path) -> Findings:
@@ -465,8 +471,8 @@ def _trial(content: Mapping[str, Any]) -> Findings:
                 honest_fraction=1.0 if terms.honest_fraction is None else terms.honest_fraction,
                 allow_large_delta=True,
             )
-            if trial.released.noise != arms.noise:
-                found.wrong.append("what was released does not have the noise of its claim")
+            gives = replace(trial.released, noise=arms.noise).to_dict()
+            found.wrong += differences(plain["released"], gives, "trial.released")
             derived = as_stated(plain["certificate"], arms.certificate(), trial.version)
             found.compare(plain["certificate"], derived, "certificate", trial.version)
     found.not_derived += ["environment", "arms", "bounds", "seed", "command", "sums", "truth"]
@@ -488,7 +494,7 @@ def _bundle(content: Mapping[str, Any]) -> Findings:
         found.wrong.append(f"a bundle has the entries {', '.join(sorted(entries))}")
         return found
     with found.deriving("its configuration gives no certificate"):
-        config = RunConfig.from_dict(content["config"])
+        config = RunConfig.from_dict(content["config"], stated={})
         found.compare(content["config"], config.to_dict(), "config", version)
         parts = assemble(config)
         found.compare(content["claim"], parts.claim.to_dict(), "claim", version)
@@ -525,10 +531,13 @@ def _cells(found: Findings, runs: Sequence[Mapping[str, Any]]) -> None:
     """Committed results: the certified epsilon of every run whose command can be read."""
     derived = 0
     for run in runs:
-        config = _from_command(run["command"])
-        if config is None:
+        try:
+            config = _from_command(run["command"])
+            if config is None:
+                continue
+            certificate, stated = assemble(config).certificate, run["certified epsilon"]
+        except ForeignCode:  # one that could be derived only by running it counts as not derived
             continue
-        certificate, stated = assemble(config).certificate, run["certified epsilon"]
         derived += 1
         # Null is written for infinity: no protection, or none that the accountant could find.
         now = None if math.isinf(certificate.epsilon) else certificate.epsilon

@@ -55,8 +55,7 @@ from tacit.service.http_client import (
     understood,
 )
 from tacit.study.bundle import LARGEST_BUNDLE, Bundle
-from tacit.study.device import Device
-from tacit.study.device_state import DeviceState
+from tacit.study.device import Device, DeviceState
 from tacit.study.wire import Report
 
 if TYPE_CHECKING:

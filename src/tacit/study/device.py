@@ -16,14 +16,27 @@ D6  A report counts from the moment it is frozen, and no more are made than the 
     also when it was refused. Where a trusted collector pays at the release, a slot counts once, since only void stages
     are asked for again, and a report that it did not take counts no more.
 D7  Several processes may use one directory: a change is made to the newest state, under a lock.
+
+On its disk (`DeviceState`) are the bundle that it follows, every report that has left, and what is being sent:
+
+K1  Written whole, for its owner only, and on the disk with its directory before `keep` returns: what leaves was frozen
+    and counted first.
+K2  One stage at a time: with another bundle the frozen bytes of the last one are dropped; what has left stays counted.
+K3  What has ended is gone: with an answer the frozen bytes leave the disk, and the answer stays.
+K4  `device.drawn` beside the state is its lock, and as many bytes long as reports were drawn. A state that knows of
+    fewer is an older copy, which would draw again, and is refused.
+
+An older copy of the whole directory is not detected. An issuer of tokens refuses it a second token for a stage before
+anything leaves; without an issuer a device must not be restored from a backup.
 """
 
 from __future__ import annotations
 
+import base64
 import math
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from random import SystemRandom
 from types import EllipsisType
@@ -33,20 +46,97 @@ import numpy as np
 
 from tacit.accounting.claims import LARGEST_DELTA
 from tacit.accounting.composition import epsilon_of
-from tacit.accounting.events import Events
+from tacit.accounting.events import Events, event_from_dict, event_to_dict
 from tacit.arrays import Floats
 from tacit.data.trajectories import FeatureUsers, Trajectory
+from tacit.documents import canonical
 from tacit.errors import InvalidInput, NotSupported, PrivacyBudgetExceeded, require, require_count, require_real
 from tacit.policies import AnyPolicy, GaussianPolicy, LayeredPolicy, LinearPolicy, tabular
 from tacit.policies.named import NamedPolicy
 from tacit.protocol import Noise
 from tacit.randomness import SecureNoise
 from tacit.release.returns import ReturnRelease
-from tacit.runs.storage_paths import check_writable, locked
+from tacit.runs.storage_paths import check_writable, complete_files, locked, read_json, write_private, writing_to
 from tacit.study.bundle import Bundle
-from tacit.study.contract import Head
-from tacit.study.device_state import DRAWN, DeviceState, keep, recall
+from tacit.study.contract import GENESIS_HEAD, Head
 from tacit.study.wire import ID, Report
+
+STATE: Final = "device.json"
+DRAWN: Final = "device.drawn"
+VERSION: Final = 2
+BYTES: Final = ("plain", "report", "envelope")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeviceState:
+    """Everything but tokens, which the wallet keeps; nothing that a person did is shown."""
+
+    study: str = ""
+    stage: int = -1
+    """The stage that was seen last, which the rest is about."""
+    digest: str = ""
+    head: str = GENESIS_HEAD.text
+    bundle: str = field(default="", repr=False)
+    arm: int = 0
+    drawn: int = 0
+    """How many reports were drawn in all (K4)."""
+    left: tuple[tuple[int, Events], ...] = ()
+    """Slot and events of the reports that count."""
+    plain: bytes | None = field(default=None, repr=False)
+    """The report of this stage with its noise; None before it is drawn, empty when it has ended."""
+    documents: Mapping[str, str] = field(default_factory=dict, repr=False)
+    """Party -> the newest signed document of its keys."""
+    report: bytes = field(default=b"", repr=False)
+    """The report as the collector will count it: its messages sealed, its id chosen."""
+    envelope: bytes = field(default=b"", repr=False)
+    """The same as it is sent."""
+    answer: str = ""
+    """How the report ended: counted, again, late, or why it was refused."""
+
+    def ended(self, answer: str) -> DeviceState:
+        """The state after the last word about a report (K3)."""
+        return replace(self, answer=answer, plain=b"", report=b"", envelope=b"")
+
+
+def keep(directory: Path, state: DeviceState, drawn: int, *, changed: bool = True) -> None:
+    """Put a state on the disk (K1), if it changed; `drawn` is the descriptor of the locked file beside it (K4)."""
+    if changed:
+        found = {part.name: getattr(state, part.name) for part in fields(state)}
+        found |= {name: None if found[name] is None else base64.b64encode(found[name]).decode() for name in BYTES}
+        found["left"] = [[slot, [[event_to_dict(event), n] for event, n in events]] for slot, events in state.left]
+        write_private(directory / STATE, canonical({"version": VERSION, **found}))
+    with writing_to(directory):
+        missing = state.drawn - os.fstat(drawn).st_size
+        if missing > 0:  # also after a crash between the two files
+            os.write(drawn, b"." * missing)
+            os.fsync(drawn)
+
+
+def recall(directory: Path) -> DeviceState:
+    """The state that `keep` wrote, or that of a device that has sent nothing yet."""
+    path, counter = directory / STATE, directory / DRAWN
+    drawn = counter.stat().st_size if counter.is_file() else 0  # before the state, which others may write
+    state = _read(path) if path.is_file() else DeviceState()
+    known = state.drawn >= drawn
+    hint = "this is an older copy: go on with the newest one, or take part no more"
+    require(known, f"{path} must know of all {drawn} reports that were drawn", state.drawn, hint)
+    return state
+
+
+def _read(path: Path) -> DeviceState:
+    if path.stat().st_mode & 0o077:
+        path.chmod(0o600)
+    found = read_json(path)
+    known = found.pop("version", None) == VERSION and set(found) == set(DeviceState.__dataclass_fields__)
+    hint = "states of other versions do not tell how many reports have left: take part in another study"
+    require(known, f"{path} must be as this version of tacit writes it", "something else", hint)
+    with complete_files(path.parent):
+        found |= {name: None if found[name] is None else base64.b64decode(found[name], validate=True) for name in BYTES}
+        found["left"] = tuple(
+            (slot, tuple((event_from_dict(event), n) for event, n in events)) for slot, events in found["left"]
+        )
+        return DeviceState(**found)
+
 
 FIRST: Final = np.zeros(1, dtype=np.int64)
 """The only draw of a policy that a device has taken one of."""
@@ -55,7 +145,18 @@ NOT_TAKEN: Final = ("late", "full")
 
 
 class Device:
-    """A person's device; `directory` keeps what it has seen and sent, None forgets it with the process."""
+    """A person's device: verifies a bundle, acts, adds noise and reports once per stage.
+
+    Parameters
+    ----------
+    directory
+        Where it keeps what it has seen and sent; None forgets it with the process.
+    cap, floor, key
+        The largest epsilon, the fewest people and the public key of bundles that the person accepts; no defaults.
+        For rehearsals, `math.inf`, 1 and None (bundles that are not signed) accept anything.
+    noise, rng
+        Noise of reports and choices among actions; both come from the operating system by default.
+    """
 
     def __init__(
         self,
@@ -67,11 +168,6 @@ class Device:
         noise: Noise | None = None,
         rng: np.random.Generator | None = None,
     ) -> None:
-        """A device that takes part up to epsilon `cap` among at least `floor` people, in bundles signed by `key`.
-
-        These three are the person's own and have no default. For rehearsals, `cap=math.inf` takes any epsilon,
-        `floor=1` any number of people, and `key=None` bundles that are not signed.
-        """
         given = {"cap": cap, "floor": floor, "key": key}
         missing = [name for name, limit in given.items() if limit is ...]
         hint = "give the largest epsilon (cap), the fewest people (floor) and the learner's public key (key)"
