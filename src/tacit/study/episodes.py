@@ -66,19 +66,12 @@ def read_episodes(
 
     Examples
     --------
-    >>> import tempfile
-    >>> mapping = {
-    ...     "columns": {"person": "who", "episode": "stay", "step": "visit"},
+    >>> mapping = {"columns": {"person": "who", "episode": None, "step": None}, "horizon": 1,
     ...     "states": [{"column": "fever", "edges": [38], "names": ["well", "sick"]}],
-    ...     "actions": {"column": "given", "categories": {"wait": ["wait"], "pill": ["pill"]}},
-    ...     "reward": {"column": "points", "low": 0.0, "high": 1.0},
-    ...     "horizon": 1,
-    ... }
-    >>> with tempfile.TemporaryDirectory() as place:
-    ...     log = Path(place, "log.csv")
-    ...     lines = ["who,stay,visit,fever,given,points", "ada,0,0,39.5,pill,1", "bob,0,0,36.8,wait,0.5"]
-    ...     written = log.write_text(chr(10).join(lines))
-    ...     read_episodes(log, mapping)
+    ...     "actions": {"column": "given", "categories": ["wait", "pill"]},
+    ...     "reward": {"column": "points", "low": 0.0, "high": 1.0}}
+    >>> log = {"who": ["ada", "bob"], "fever": [39.5, 36.8], "given": ["pill", "wait"], "points": [1, 0.5]}
+    >>> read_episodes(log, mapping)
     Episodes(2 of 2 people)
     """
     check, episodes = check_log(log, mapping, progress=progress)
@@ -120,19 +113,12 @@ def data_check(
 
     Examples
     --------
-    >>> import tempfile
-    >>> mapping = {
-    ...     "columns": {"person": "who", "episode": "stay", "step": "visit"},
+    >>> mapping = {"columns": {"person": "who", "episode": None, "step": None}, "horizon": 1,
     ...     "states": [{"column": "fever", "edges": [38], "names": ["well", "sick"]}],
-    ...     "actions": {"column": "given", "categories": {"wait": ["wait"], "pill": ["pill"]}},
-    ...     "reward": {"column": "points", "low": 0.0, "high": 1.0},
-    ...     "horizon": 1,
-    ... }
-    >>> with tempfile.TemporaryDirectory() as place:
-    ...     log = Path(place, "log.csv")
-    ...     lines = ["who,stay,visit,fever,given,points", "ada,0,0,39.5,pill,1", "bob,0,0,36.8,wait,0.5"]
-    ...     written = log.write_text(chr(10).join(lines))
-    ...     data_check(log, mapping)
+    ...     "actions": {"column": "given", "categories": ["wait", "pill"]},
+    ...     "reward": {"column": "points", "low": 0.0, "high": 1.0}}
+    >>> log = {"who": ["ada", "bob"], "fever": [39.5, 36.8], "given": ["pill", "wait"], "points": [1, 0.5]}
+    >>> data_check(log, mapping)
     DataCheck(rows=2, episodes=2, people=2, bad={}, notes={})
     """
     return check_log(log, mapping, reports_per_person=reports_per_person, progress=progress)[0]
