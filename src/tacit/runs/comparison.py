@@ -23,7 +23,7 @@ from tacit.errors import InvalidInput, require
 from tacit.runs.archive import read_result
 from tacit.runs.config import RunConfig
 from tacit.runs.display import comparison_html, frame_of
-from tacit.runs.figures import Band, FigureSpec, LogAxes, plot
+from tacit.runs.figures import Band, LogAxes, plot
 from tacit.runs.manifest import DIGESTS, write_manifest
 from tacit.runs.result import Result
 from tacit.runs.runner import Notify, RunSpec, check_cells, run_cells, silent
@@ -34,8 +34,6 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 INDEX: Final = "comparison.json"
-FIGURE: Final = FigureSpec(name="regret")
-"""The figure of a comparison that asks for nothing else."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -340,7 +340,7 @@ def learn(
     ...     "states": [{"column": "fever", "edges": [38], "names": ["well", "sick"]}],
     ...     "actions": {"column": "given", "categories": ["wait", "pill"]},
     ...     "reward": {"column": "points", "low": 0.0, "high": 1.0}}
-    >>> log = [{"who": n, "fever": 36 + n % 4, "given": ("wait", "pill")[n % 2], "points": n % 3 / 2} for n in range(60)]
+    >>> log = [{"who": n, "fever": 36 + n % 4, "given": ["wait", "pill"][n % 2], "points": n % 2} for n in range(60)]
     >>> learned = learn(log, mapping, epsilon=2.0, delta=1e-3, behaviour="known", fallback="wait")
     >>> learned.policy.states, learned.certificate.claim.epsilon
     (('well', 'sick'), 2.0)
