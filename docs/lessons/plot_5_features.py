@@ -52,5 +52,6 @@ axes.legend()
 # %%
 # *Coefficients of the features by action, with their intervals. An interval across zero does not show an effect.*
 #
-# Coefficients say what an action does only if nothing else that matters decided who got it. ``tacit learn`` reads
+# Coefficients are causal effects only without unmeasured confounding: nothing beside the features decided both the
+# action and the reward. ``tacit learn`` reads
 # feature logs on the command line, and linear learners run in simulations and studies.

@@ -171,14 +171,15 @@ def study_parts(choices: Choices) -> StudyParts:
         raise NotSupported(f"a ladder needs stages of one size, and {choices.learner} plans stages of its own sizes")
     claim = replace(make_claim(_request(chosen, world, asks)), unit=choices.unit)
     staged = Staged(channels=channels, basis=basis)
-    privatizer, before = _after_log(staged, claim, choices), () if choices.start is None else choices.start.events
-    episodes = sum(channel.target for channel in channels)
-    terms = terms_of(privatizer, noise="secure", episodes=episodes, users_per_batch=channels[0].target)
+    log, privatizer = choices.start, _after_log(staged, claim, choices)
+    before, noise = ((), "secure") if log is None else (log.events, log.noise)
+    episodes = sum(channel.target for channel in channels) + (0 if log is None else log.people * log.reports)
+    terms = terms_of(privatizer, noise=noise, episodes=episodes, users_per_batch=channels[0].target)
     told = declared_words(choices.support, choices.sees)
     if asks is LossQuery:
         told |= {"losses": "private", "first states": "private: part of the trajectory"}
-    if choices.start is not None:
-        told |= {"log": f"released before: {choices.start.line}"}
+    if log is not None:
+        told |= {"log": f"released before: {log.line}"}
     terms = replace(terms, public={**terms.public, "batch sizes": _public_sizes(channels, choices.ladder), **told})
     found = privatizer.certificate().under(terms)
     reports = choices.unit.reports

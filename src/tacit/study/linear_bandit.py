@@ -17,8 +17,8 @@ from __future__ import annotations
 import copy
 import hashlib
 import inspect
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final, Self
@@ -28,8 +28,8 @@ from numpy.typing import NDArray
 
 from tacit.accounting.certificate import Certificate
 from tacit.accounting.claims import PrivacyUnit
-from tacit.accounting.ledger import Ledger
-from tacit.accounting.terms import NoiseKind, terms_of
+from tacit.accounting.ledger import charging
+from tacit.accounting.terms import terms_of
 from tacit.arrays import Floats
 from tacit.errors import (
     InvalidInput,
@@ -502,26 +502,6 @@ class LinearBandit:
         require(named_persons, rule, "no column 'person'", "give person=, or reports_per_person=1")
         return found
 
-    @contextmanager
-    def _charging(self, certificate: Certificate, users: range) -> Iterator[None]:
+    def _charging(self, certificate: Certificate, users: range) -> AbstractContextManager[None]:
         """A block whose release is charged to the ledger in one transaction with it."""
-        if self.ledger is None:
-            yield
-            return
-        place, claim = Path(self.ledger), certificate.claim
-        new = not place.exists()
-        noise: NoiseKind = "secure" if certificate.release else "simulation"
-        try:
-            if new:
-                epsilon, delta = (claim.epsilon, claim.delta) if self.budget is None else self.budget
-                place.parent.mkdir(parents=True, exist_ok=True)
-                kept = Ledger.open(place, replace(claim, epsilon=epsilon, delta=delta))
-            else:
-                kept = Ledger.load(place)
-            asked: dict[str, Any] = {"claim": claim, "events": certificate.events, "noise": noise}
-            with kept.charging(users=users, recipient=RECIPIENT, what=FEATURE_MOMENTS, **asked):
-                yield
-        except BaseException:
-            if new:
-                place.unlink(missing_ok=True)
-            raise
+        return charging(self.ledger, certificate, self.budget, users=users, recipient=RECIPIENT, what=FEATURE_MOMENTS)
