@@ -13,7 +13,7 @@ from types import ModuleType
 from typing import Any, Final
 
 RENAMED: Final = {
-    "tacit.checks.manners": "tacit.audit.contract_rules",
+    "tacit.checks.manners": "tacit.audit.conformance",
     "tacit.compiling": "tacit.jit_progress",
     "tacit.engines": "tacit.executors",
     "tacit.environments.inputs": "tacit.runs.gradient_builder",
@@ -26,7 +26,7 @@ RENAMED: Final = {
     "tacit.privatizers.shuffle.spec": "tacit.statistics.count_spec",
     "tacit.runs.places": "tacit.runs.storage_paths",
     "tacit.runs.sealing": "tacit.runs.manifest",
-    "tacit.runs.sizes": "tacit.runs.size_defaults",
+    "tacit.runs.sizes": "tacit.runs.estimate",
     "tacit.service.running": "tacit.service.server",
     "tacit.service.sealing": "tacit.service.encryption",
     "tacit.service.tokens.issuing": "tacit.service.tokens.token_issuer",
