@@ -30,7 +30,7 @@ from tacit.noise.table import MECHANISMS as TABLE
 from tacit.release.arms import ArmRelease, composed, make_arms
 from tacit.release.losses import make_adversarial
 from tacit.release.request import PrivacyRequest
-from tacit.release.shuffle.noise import PaperVariant
+from tacit.release.shuffle.labels import PaperVariant
 from tacit.release.shuffle_release import ShuffleRelease
 from tacit.release.staged import Staged
 from tacit.release.table import MECHANISMS, NEVER_PURE, make_privatizer

@@ -14,7 +14,7 @@ from tacit.accounting.events.binomial import binomial_delta, binomial_epsilon, m
 from tacit.errors import InvalidInput, NotSupported, UnknownName
 from tacit.protocol import TOTALS
 from tacit.release.contract import StageSize
-from tacit.release.shuffle.noise import BitNoise, least_bit_noise
+from tacit.release.shuffle.labels import BitNoise, least_bit_noise
 from tacit.release.shuffle.roles import overflow_slack
 from tacit.released.batches import BatchQuery
 from tacit.released.counts import CountShape

@@ -19,7 +19,7 @@ from tacit.protocol import Learner, Privatizer, Totals
 from tacit.release.counts_contract import count_precision, sampling_of, sum_precision
 from tacit.release.table import make_privatizer
 from tacit.released.batches import BatchQuery
-from tacit.released.printed_radii import printed_radii
+from tacit.released.precision import printed_radii
 from tacit.released.returns import ReturnQuery
 from tacit.runs.builder import Countable, RunBuilder, RunRequest, count_shape, privacy_request
 from tacit.runs.warm_start import after_log, log_counts
@@ -119,7 +119,7 @@ def _reference(name: str, mdp: Countable) -> Policy:
     """Simulation only: the policy of a reference line."""
     if not isinstance(mdp, TabularMDP):
         if isinstance(mdp, SeenMDP) and name != "uniform":
-            raise NotSupported(f"what is {name} depends on the states, not on features alone; leave sees out")
+            raise NotSupported(f"what is {name} depends on the states, not on features alone; remove sees")
         if name != "uniform":
             raise NotSupported(f"{mdp.name} has no table, so {name} is unknown there; use 'uniform'")
         return uniform_policy(mdp.horizon, mdp.num_states, mdp.num_actions)
