@@ -14,8 +14,8 @@ from scipy.stats import binomtest, chisquare
 from shuffle_tools import EVERYTHING, plan_of, release_with, rows_of, shuffle_claim, through_messages
 
 from tacit.accounting import epsilon_of
+from tacit.accounting.events.binomial import mirrored_law
 from tacit.accounting.events.gaussian import gaussian_mu
-from tacit.accounting.events.mirrored import mirrored_law
 from tacit.audit.mechanisms import message_scores
 from tacit.data.trajectories import Trajectories
 from tacit.errors import InvalidInput, UnknownName

@@ -40,6 +40,8 @@ class LivePreset:
     repeat: int = 1
     rewards: tuple[float, float] | None = None
     discretiser: Discretiser | None = None
+    actions: int | None = None
+    """How many, numbered from 0; known without making the environment."""
     grids: Mapping[str, Discretiser] = field(default_factory=dict)
     """Other discretisers by name, `grid=fine`."""
     stationary: bool = False
@@ -78,6 +80,7 @@ PRESETS: Final[dict[str, LivePreset]] = {
         horizon=4,
         rewards=(-1.0, 1.0),
         discretiser=BLACKJACK,
+        actions=2,
         stationary=True,
         policies={"dealer": _dealer()},
     ),
@@ -87,6 +90,7 @@ PRESETS: Final[dict[str, LivePreset]] = {
         repeat=4,
         rewards=(0.0, 4.0),
         discretiser=CARTPOLE,
+        actions=2,
         grids={"fine": CARTPOLE_FINE},
         stationary=True,
         policies={"lean": _lean()},
@@ -96,6 +100,7 @@ PRESETS: Final[dict[str, LivePreset]] = {
         horizon=25,
         rewards=(-10.0, 0.0),
         discretiser=Numbers(count=48),
+        actions=4,
         stationary=True,
         policies={"far": _far()},
     ),
@@ -104,6 +109,7 @@ PRESETS: Final[dict[str, LivePreset]] = {
         horizon=20,
         rewards=(0.0, 1.0),
         discretiser=Numbers(count=16),
+        actions=4,
         stationary=True,
     ),
 }

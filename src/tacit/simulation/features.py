@@ -25,7 +25,7 @@ from tacit.data.simulator_users import Measured
 from tacit.data.trajectories import FeatureUsers, Trajectories, World, prepare_world, roll_out, walk
 from tacit.environments.bandits import FeatureBandit
 from tacit.environments.discretise import Rows
-from tacit.environments.live import LiveWorld, scaled
+from tacit.environments.live import LiveWorld, clipped, scaled
 from tacit.environments.state_features import SeenMDP
 from tacit.errors import InvalidInput, NotSupported, require
 from tacit.kernels import inlined, lean_kernel
@@ -211,8 +211,8 @@ class LiveFeatureSampler:
                 earned[i] += float(reward)
                 if ended or cut:
                     break
+        earned, outside = clipped(world, earned)
         found = LiveRows(x, actions, scaled(world, earned), given)
-        outside = int(((earned < world.low) | (earned > world.high)).sum())
         found.measured = Measured(earned, outside, users, self._seed)
         return found
 
