@@ -16,9 +16,8 @@ from shuffle_tools import EVERYTHING, plan_of, release_with, rows_of, shuffle_cl
 
 from tacit.accounting import bits as searches
 from tacit.accounting import epsilon_of
-from tacit.accounting.events import BinomialEvent
+from tacit.accounting.events.binomial import BinomialEvent, mirrored_law
 from tacit.accounting.events.gaussian import gaussian_mu
-from tacit.accounting.events.mirrored import mirrored_law
 from tacit.audit.mechanisms import message_scores
 from tacit.data.trajectories import Trajectories
 from tacit.errors import InvalidInput, UnknownName
