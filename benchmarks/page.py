@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from docs.tables import FOLDER, csv_text
 
 from benchmarks.rows import goal, met, number
+from tacit import __version__
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -36,6 +37,18 @@ def measured(directory: Path = RESULTS) -> Measured:
     """What was measured, by the names of benchmarks."""
     found = (json.loads(path.read_text(encoding="utf-8")) for path in sorted(directory.glob("*.json")))
     return {content["benchmark"]: content for content in found}
+
+
+def stale(content: dict[str, Any]) -> bool:
+    """Whether this was measured with another version, or before files kept which sources they are of."""
+    return "source" not in content or content["machine"]["tacit"] != __version__
+
+
+def age(found: Measured) -> str:
+    """Which files another version was measured for."""
+    old = {name: content["machine"]["tacit"] for name, content in found.items() if stale(content)}
+    named = ", ".join(f"`{name}` ({version})" for name, version in old.items())
+    return f"{len(old)} of {len(found)} files are stale, measured before {__version__} as it is now: {named or 'none'}"
 
 
 def digest(found: Measured) -> str:
@@ -89,24 +102,30 @@ CHOSEN = (
 def render(found: Measured) -> str:
     """The page, as Markdown: one figure, one table, the raw rows as CSV."""
     lines = [
-        f"| {said} | {number(row['ratio'])} | {goal(row)} | {row.get('detail', '')} |"
+        f"| {said} | {number(row['ratio'])} | {goal(row)} | {row.get('detail', '')} | {_where(found[name])} |"
         for name, wanted, said in CHOSEN
         for row in found.get(name, {"rows": ()})["rows"]
         if row["name"] == wanted
     ]
     missed = sum(met(row) is False for content in found.values() for row in content["rows"])
-    return _PAGE.format(words=words(found), rows="\n".join(lines), missed=missed)
+    return _PAGE.format(words=words(found), rows="\n".join(lines), missed=missed, age=age(found))
+
+
+def _where(content: dict[str, Any]) -> str:
+    """Version and processor of a figure."""
+    return f"{content['machine']['tacit']}{' (stale)' * stale(content)}, {content['machine']['processor']}"
 
 
 def table(found: Measured) -> str:
     """Every measured row, as CSV."""
     verdicts = {True: "met", False: "missed", None: ""}
     return csv_text(
-        ("benchmark", "tacit", "processor", "what", "measured", "target", "verdict", "detail"),
+        ("benchmark", "tacit", "stale", "processor", "what", "measured", "target", "verdict", "detail"),
         (
             (
                 name,
                 content["machine"]["tacit"],
+                "stale" * stale(content),
                 content["machine"]["processor"],
                 row["name"],
                 number(row.get("ratio")),
@@ -167,11 +186,13 @@ several.
 Every measured row against its target. Rows to the right of the line meet the target.
 ```
 
-| what | measured | target | detail |
-|---|---:|---:|---|
+| what | measured | target | detail | version, processor |
+|---|---:|---:|---|---|
 {rows}
 
 {words}
+
+{age}.
 
 Download {{download}}`all rows as CSV <tables/benchmarks.csv>`; the column `verdict` marks the {missed} missed targets.
 `make bench` repeats the measurements. `benchmarks/README.md` explains each comparison. How time and memory grow with
