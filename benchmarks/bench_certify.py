@@ -9,8 +9,8 @@ from __future__ import annotations
 import time
 from typing import Any
 
-from tacit.cli.certify import certification
 from tacit.errors import InvalidInput
+from tacit.release.certification import certification
 from tacit.release.request import PrivacyRequest
 from tacit.released.counts import CountShape
 

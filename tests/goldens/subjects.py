@@ -200,7 +200,7 @@ def _state_of(generator: np.random.Generator) -> str:
 
 def probe_certificate(row: Row) -> Hashes:
     """Everything that `tacit certify --json` prints."""
-    from tacit.cli.certify import certification, loss_certification, loss_request
+    from tacit.release.certification import certification, loss_certification, loss_request
     from tacit.release.request import PrivacyRequest
     from tacit.released.counts import CountShape
 

@@ -126,12 +126,12 @@ def test_a_study_plans_what_a_simulation_plans(learner: str, trust: str) -> None
         assert found == simulated(design, 5)
         for name in ("study", "collector"):
             assert tacit.verify(place / name).outcome == "true"
-        written = export_policy(Study(place / "study"), place / "policy.json")
+        written = export_policy(Study(place / "study"), place / "study" / "policy.json")
         content = json.loads(written.read_text())
         named = FeaturePolicy.from_dict(content["policy"])
         assert named.act({"age": 40, "tired": True, "ward": "a"}) in ACTIONS
         assert named.kill().probabilities({"age": 40, "tired": True, "ward": "a"}).tolist() == [[1 / 3] * 3]
-        assert tacit.verify(written).why.startswith("its certificate is what its design gives")
+        assert tacit.verify(written).line.startswith(f"true: {written} (policy of a study, unsigned): its certificate is")
         content["policy"]["features"]["norm"] = 9.0
         written.write_text(json.dumps(content))
         assert tacit.verify(written).outcome == "FALSE"
