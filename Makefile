@@ -1,4 +1,4 @@
-# Every target sets up what it needs: a fresh machine has Python >= 3.11, pip and make, and that is enough.
+# Every target sets up what it needs: a fresh machine needs Linux, Python >= 3.11, pip, make and gcc.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin

@@ -10,9 +10,9 @@ import time
 from typing import Any
 
 from tacit.errors import InvalidInput
-from tacit.release.certification import certification
 from tacit.release.request import PrivacyRequest
 from tacit.released.counts import CountShape
+from tacit.runs.certification import certification
 
 Row = dict[str, Any]
 

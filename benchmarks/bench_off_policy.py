@@ -122,7 +122,7 @@ WORLDS = {
     ),
     "three steps": lambda n=20_000: Logs(5, 3, 2, 3, 0.35, n),
 }
-ESTIMATORS = [(e, "column") for e in ("snips", "ips", "dm", "dr")] + [("snips", "estimated"), ("ips", "estimated")]
+ESTIMATORS = [(e, "column") for e in ("snips", "ips", "dm", "dr")] + [(e, "estimated") for e in ("snips", "ips", "dr")]
 DEVICES = ("one step, at least 1/4", "three steps")
 CASES = [(world, estimator, propensity, "central") for world in WORLDS for estimator, propensity in ESTIMATORS]
 CASES += [(w, e, "column", trust) for trust in ("shuffle", "local") for w in DEVICES for e in ("snips", "ips")]

@@ -71,5 +71,5 @@ def released_log(world: str, people: int, *, seed: int, epsilon: float = 0.5) ->
     return WarmStart.from_dict({
         "states": list(mdp.state_names), "actions": list(mdp.action_names), "horizon": mdp.horizon, "rewards": [0, 1],
         "people": people, "reports": 1, "epsilon": epsilon, "delta": 1e-6,
-        "payloads": [base64.b64encode(payload).decode()],
+        "noise": "simulation", "payloads": [base64.b64encode(payload).decode()],
     })  # fmt: skip

@@ -17,7 +17,7 @@ from sphinx.search.en import SearchEnglish
 FIRST: Final = 3
 """The right page is among so many results."""
 WORD: Final = 10
-LATER: Final = {"lemmas/": -12, "decisions/": -12, "papers/": -4, "cases/": -4, "gallery/": -3}
+LATER: Final = {"lemmas/": -12, "decisions/": -12, "papers/": -4, "cases/": -4, "gallery/": -3, "cli": -12}
 
 QUERIES: Final[Mapping[str, tuple[str, ...]]] = {
     # the ten questions of newcomers
@@ -65,6 +65,29 @@ QUERIES: Final[Mapping[str, tuple[str, ...]]] = {
     "verify certificate": ("accounting", "officer", "gallery/plot_03_verify_a_certificate"),
     "callbacks pandas": ("integrations",),
     "glossary": ("glossary",),
+    # other words for the same
+    "cite": ("papers/index",),
+    "how to cite": ("papers/index",),
+    "BibTeX": ("papers/index",),
+    "custom environment": ("adding", "tutorials/plot_2_own_environment"),
+    "custom learner": ("adding", "gallery/plot_02_own_learner"),
+    "Renyi": ("glossary", "officer"),
+    "RDP": ("glossary", "officer"),
+    "neighboring datasets": ("glossary",),
+    "sample size calculation": ("trials",),
+    "power analysis": ("trials",),
+    "safe exploration": ("baselines",),
+    "behavior policy": ("glossary", "logs"),
+    "user-level privacy": ("glossary", "accounting"),
+    "what breaks the guarantee": ("operations/threats",),
+    "noise multiplier": ("glossary",),
+    "docker": ("operations/deployment",),
+    "GPU": ("installation",),
+    "upgrade": ("installation",),
+    "subsampling amplification": ("glossary",),
+    "minimum number of people": ("studies",),
+    "plan_study": ("reference", "studies", "tutorials/plot_4_study"),
+    "Collector": ("reference", "studies", "glossary"),
 }
 """Query -> the pages that answer it."""
 CLICKS: Final = (

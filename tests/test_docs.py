@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import re
 import shlex
@@ -9,8 +10,10 @@ import subprocess
 import sys
 import types
 from pathlib import Path
+from typing import Any
 
 import pytest
+import typer
 from docs.links import broken_links
 
 import tacit
@@ -53,6 +56,91 @@ def test_every_block_runs(page, tmp_path, monkeypatch, capsys):
                 words = [words[0], "--help"] if words[0] in SLOW else words
                 assert main(words) == 0, f"{name(page)}: tacit {command}"
     capsys.readouterr()
+
+
+SPOKEN = [*PAGES, ROOT / "SECURITY.md", ROOT / "CONTRIBUTING.md", ROOT / "results" / "README.md"]
+
+
+def shown_commands(text: str) -> set[str]:
+    """Commands in indented blocks, in blocks of a shell, and in code spans that are whole command lines."""
+    fenced = "\n".join(code for language, code, _ in blocks(text) if language in ("bash", "sh", "console"))
+    fenced = fenced.replace("\\\n", " ")
+    prose = re.sub(r"^```.*?^```$", "", text, flags=re.MULTILINE | re.DOTALL)
+    found = re.findall(r"^(?:\$ )?((?:tacit|python -m) .*)$", fenced, flags=re.MULTILINE)
+    found += re.findall(r"^    ((?:tacit|python -m) .*)$", prose, flags=re.MULTILINE)
+    spans = re.findall(r"`((?:tacit|python -m) [^`]*)`", prose)
+    parts = [part for line in [*found, *spans] for part in re.split(r" {3,}|\s[>|#]\s", " ".join(line.split("\n")))]
+    return {part.strip() for part in parts if re.match("(tacit|python -m) ", part)}
+
+
+def unknown_words(line: str) -> str | None:
+    """What of a command line the parsers do not know: a module, a command or an option."""
+    from papers.__main__ import app
+    from tacit.cli.app import command
+
+    words = shlex.split(line, comments=True)
+    parser: Any = command()
+    if words[0] == "python":
+        module, *words = words[2:]
+        if importlib.util.find_spec(module) is None:
+            return module
+        parser = typer.main.get_command(app) if module == "papers" else None
+    else:
+        del words[0]
+    while hasattr(parser, "commands"):
+        if not words or re.match(r"-|\W|[A-Z.]", words[0]):
+            return None
+        if words[0] not in parser.commands:
+            return words[0]
+        parser = parser.commands[words.pop(0)]
+    known = set() if parser is None else {one for each in parser.params for one in (*each.opts, *each.secondary_opts)}
+    asked = [word.split("=")[0] for word in words if re.match(r"--[a-z]", word)]
+    return next((word for word in asked if parser is not None and word not in {*known, "--help"}), None)
+
+
+@pytest.mark.parametrize("page", SPOKEN, ids=name)
+def test_commands_that_a_page_shows_exist(page):
+    """Also those in indented blocks and in code spans, which no test runs."""
+    wrong = {line: unknown_words(line) for line in shown_commands(page.read_text("utf-8"))}
+    assert {line: word for line, word in wrong.items() if word is not None} == {}
+
+
+def test_a_command_that_does_not_exist_is_found():
+    text = "Text.\n\n    tacit audit --all --out x    tacit serve demo\n\n`python -m papers no`, `tacit run --json`"
+    assert {line: unknown_words(line) for line in shown_commands(text)} == {
+        "tacit audit --all --out x": "--all",
+        "tacit serve demo": None,
+        "python -m papers no": "no",
+        "tacit run --json": None,
+    }
+
+
+def missing_name(word: str) -> bool:
+    """Whether a dotted name of this repository leads nowhere."""
+    parts = word.split(".")
+    for count in range(len(parts), 0, -1):
+        try:
+            found: Any = importlib.import_module(".".join(parts[:count]))
+        except ModuleNotFoundError:
+            continue
+        for part in parts[count:]:
+            fields = getattr(found, "__dataclass_fields__", {})
+            if not hasattr(found, part) and part not in {*fields, *getattr(found, "__annotations__", {})}:
+                return True
+            found = getattr(found, part, None)
+        return False
+    return True
+
+
+@pytest.mark.parametrize("page", SPOKEN, ids=name)
+def test_names_and_paths_that_a_page_shows_exist(page):
+    prose = re.sub(r"^```.*?^```$", "", page.read_text("utf-8"), flags=re.MULTILINE | re.DOTALL)
+    spans = set(re.findall(r"`([^`\s]+)`", prose))
+    names = {word for word in spans if re.fullmatch(r"(tacit|papers|benchmarks)(\.[A-Za-z_]\w*)+", word)}
+    paths = {word for word in spans if re.fullmatch(r"(src|tests|docs|papers|results|benchmarks|chaos)/[\w./-]+", word)}
+    groups = {f"tacit.{group}" for group in ("mechanisms", "privatizers", "events")}  # entry points, no modules
+    assert sorted(word for word in names - groups if missing_name(word)) == []
+    assert sorted(word for word in paths if not (ROOT / word).exists()) == []
 
 
 def test_the_first_examples_learn_what_the_readme_says(capsys):
@@ -212,7 +300,7 @@ def test_every_committed_figure_is_shown_with_words_for_those_who_cannot_see_it(
 
 
 def test_a_page_that_speaks_of_a_result_shows_a_figure_of_it():
-    """A page that names `results/NAME` or its command shows a figure of it, or the page of figures does."""
+    """A page that names `results/NAME` or its command shows a figure of it, or another part or the page of figures."""
     drawn = {path.parent.relative_to(ROOT / "results").as_posix() for path in (ROOT / "results").rglob("*.png")}
     silent = []
     shows = r"\{figure\} \S*results/([\w/-]+)/[\w.-]+\n"
@@ -220,7 +308,8 @@ def test_a_page_that_speaks_of_a_result_shows_a_figure_of_it():
     for page in PAGES:
         text = page.read_text("utf-8")
         spoken = set(re.findall(r"(?:results/|python -m papers reproduce )([\w-]+/[\w-]+)", text)) & drawn
-        shown = set(re.findall(shows, text)) | beside
+        parts = [part.read_text("utf-8") for part in page.parent.glob(f"{page.stem.partition('-')[0]}-*.md")]
+        shown = set(re.findall(shows, "\n".join([text, *parts]))) | beside
         if name(page) != "docs/papers/index.md":
             silent += [(name(page), result) for result in sorted(spoken - shown)]
     assert silent == []
@@ -288,6 +377,24 @@ def test_security_says_what_is_released_with_secure_noise():
         assert made == secure, (trust, name)
 
 
+def test_security_says_which_learners_of_gradients_and_losses_are_released_with_secure_noise():
+    from tacit.errors import TacitError
+    from tacit.study.design import plan_study
+
+    page = " ".join((ROOT / "SECURITY.md").read_text("utf-8").split())
+    secure, other = re.search(r"(gradients in a study of [^.]*)\. Other learners of [^(.]*\(([^)]*)\)", page).groups()
+    stated = dict.fromkeys(re.findall("`([^`]+)`", secure), True) | dict.fromkeys(re.findall("`([^`]+)`", other), False)
+    assert stated.keys() == {"dp-pg", "dp-npg", "dp-trpo", "dp-ppo", "uob-lbps", "uc-o-reps", "uob-reps", "o-reps"}
+    asked = {"states": 3, "actions": 2, "epsilon": 2.0, "delta": 1e-6, "stages": 3, "trust": "central"}
+    for learner, released in stated.items():
+        people = 1 if learner == "uob-lbps" else 500
+        try:
+            made = plan_study(**asked, horizon=3, learner=learner, target=people).parts().certificate.release
+        except TacitError:
+            made = False
+        assert made == released, learner
+
+
 def test_security_names_the_parties_that_there_are():
     from tacit.cli.app import command
 
@@ -301,6 +408,22 @@ def test_security_names_the_parties_that_there_are():
         for word in words.split():
             found = getattr(found, "commands", {}).get(word, found)
         assert found is not command(), words
+
+
+def test_every_paper_that_is_implemented_is_cited():
+    import yaml
+
+    cited = yaml.safe_load((ROOT / "CITATION.cff").read_text("utf-8"))["references"]
+    known = {(author["family-names"].split()[-1], one["year"]) for one in cited for author in one["authors"]}
+    text = (ROOT / "docs" / "learners.md").read_text("utf-8")
+    named = re.findall(r"([A-Z]\w+)(?: and ([A-Z]\w+)| et al\.) (20\d\d)(?:, (20\d\d))?", text)
+    pairs = {(who, int(year)) for *people, first, second in named for who in people for year in (first, second)
+             if who and year}  # fmt: skip
+    assert len(pairs) >= 12
+    assert pairs - known == set()
+    assert all("conference" in one or "identifiers" in one for one in cited)
+    learners = {name for one in cited for name in re.findall(r"[a-z]+(?:-[a-z]+)*", one["notes"].partition("as ")[2])}
+    assert {"dp-apvi", "rlsvi", "jdp-linucb", "ldp-linucb", "sdp-linucb", "dp-ppo"} <= learners
 
 
 def test_planted_bugs_are_counted_once():

@@ -2,7 +2,7 @@
 Features: a private linear contextual bandit
 ============================================
 
-Learn the best action for a person's features from logged decisions, with credible intervals and a certificate.
+Learn the best action for a person's features from logged decisions, with intervals and a certificate.
 """
 
 import matplotlib.pyplot as plt
@@ -38,7 +38,7 @@ print(bandit.predict({"age": [25, 80], "smoker": [False, False]}))
 assert bandit.predict({"age": [25, 80], "smoker": [False, False]}).tolist() == ["walk", "rest"]
 
 # %%
-# Coefficients have 95% credible intervals that contain the privacy noise.
+# Coefficients have 95% intervals that contain the privacy noise; one that is not told apart from noise has none.
 names = list(features.names)
 figure, axes = plt.subplots(layout="constrained")
 for index, action in enumerate(bandit.classes_):
@@ -52,5 +52,6 @@ axes.legend()
 # %%
 # *Coefficients of the features by action, with their intervals. An interval across zero does not show an effect.*
 #
-# Coefficients say what an action does only if nothing else that matters decided who got it. ``tacit learn`` reads
+# Coefficients are causal effects only without unmeasured confounding: nothing beside the features decided both the
+# action and the reward. ``tacit learn`` reads
 # feature logs on the command line, and linear learners run in simulations and studies.

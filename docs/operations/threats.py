@@ -491,7 +491,7 @@ def page() -> str:
         f"{messages()}\n\n{NOT_EXISTING}\n",
         f"{EVERYTHING}\n",
         f"{LIMITS}\n",
-        "## Coalitions that break the claim\n",
+        "## What breaks the guarantee: coalitions\n",
         f"{TOGETHER}\n",
         f"{smallest()}\n",
         f"{REMAINS}\n",

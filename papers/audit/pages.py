@@ -40,7 +40,7 @@ def render_page(record: AuditRecord) -> str:
         version=_versions(record),
         staleness=_currency(record),
         words=words_of(record),
-        command=record.command,
+        command="python -m papers audit --mutations --out results/audit",
         page=COMMAND,
         trials=f"{record.settings.trials:,}",
         false_alarm=f"{_mistaken(record):g}",
@@ -131,8 +131,7 @@ _PAGE: Final = """\
 # Audit: empirical privacy attacks on every guarantee
 
 The privacy audit attacks every mechanism, privatizer, message and learner, and compares the epsilon that an attack
-proves with
-the claimed and the certified one. Results are those of `results/audit`, by tacit {version}. {staleness}
+proves with the claimed and the certified one. Results are those of `results/audit`, by tacit {version}. {staleness}
 
 ```{{figure}} ../results/audit/audit.png
 :alt: {words}
@@ -144,45 +143,36 @@ Attacked epsilon as a share of the claim, one point per row, and the detectors t
 {refuted}
 
 The refuted rows are published calibrations, whose certificates the accountant refuses, too (see
-[guarantees](guarantees.md)),
-and the integer messages of the shuffle protocol as printed. No default of tacit is among them.
-{caught} of {bugs} mutants (seeded privacy bugs) are detected; of {originals} correct originals, {flagged}
+[guarantees](guarantees.md)), and the integer messages of the shuffle protocol as printed. No default of tacit is among
+them. {caught} of {bugs} mutants (seeded privacy bugs) are detected; of {originals} correct originals, {flagged}
 (false-alarm probability at most {mistaken}).
 
 Download the raw tables as CSV: {{download}}`attacked rows <tables/audit.csv>`, {{download}}`mutants
-<tables/audit-mutants.csv>`,
-{{download}}`coverage of learners and options <tables/audit-coverage.csv>`.
+<tables/audit-mutants.csv>`, {{download}}`coverage of learners and options <tables/audit-coverage.csv>`.
 
 ## Method: lower bounds on epsilon
 
 - Claims: {claims}. {trials} trials of every mechanism, a public share of them elsewhere; the {rows} rows together are
-  wrong with probability at most
-{false_alarm}.
+  wrong with probability at most {false_alarm}.
 - *Attacked* epsilon is the largest that an attack proves, rounded down; *certified* is the accountant's, rounded up.
-  A correct
-  certificate has attacked ≤ certified.
+  A correct certificate has attacked ≤ certified.
 - *By events* counts an event under two neighboring inputs, with Clopper-Pearson bounds. It needs no assumption, and
-  cannot see
-  events rarer than one in a million.
+  cannot see events rarer than one in a million.
 - The other attacks bound the size of the noise through the certified trade-off curve. They assume the family of the
-  noise
-  (Gaussian, Laplace, bits), not its size.
+  noise (Gaussian, Laplace, bits), not its size.
 - *Exact by enumeration* sums two discrete output distributions. *inf* means that no amount of the stated noise
-  explains the
-  observations.
+  explains the observations.
 - Thresholds are chosen on a fifth of the trials and evaluated on the rest. The replaced user is the worst case: the
-  rarest state
-  or the first state, and the largest reward.
+  rarest state or the first state, and the largest reward.
 - A learner or an option without a row of its own releases what another row attacks; tests compare the privatizers
   field by field.
 
 ## Limits of empirical audits
 
 An attack is a lower bound; an attack that finds nothing proves nothing. The audit attacks the samplers of
-simulations. The exact
-samplers of deployments are measured and have tests of their own. Timing, traffic outside the protocol and a dishonest
-shuffler or
-curator are outside every claim of this page; see the [threat model](operations/threats.md).
+simulations. The exact samplers of deployments are measured and have tests of their own. Timing, traffic outside the
+protocol and a dishonest shuffler or curator are outside every claim of this page; see the
+[threat model](operations/threats.md).
 
     {command}
     {page}

@@ -74,7 +74,7 @@ SPARSE: Final = "riverswim:states=3,horizon=4"
 
 
 def all_rows(epsilon: float, delta: float) -> dict[str, Row]:
-    """Every row of `tacit audit --all` for this claim; what can be pure claims delta = 0.
+    """Every row of `python -m papers audit` for this claim; what can be pure claims delta = 0.
 
     >>> rows = all_rows(1.0, 1e-6)
     >>> len(rows) > 50, "mechanism laplace" in rows, "learner sdp-pe shuffle" in rows

@@ -140,7 +140,7 @@ class Features:
         set_value(self, "columns", found)
         set_value(self, "intercept", intercept)
         set_value(self, "products", listed)
-        set_value(self, "norm", require_real("norm", norm, low=0.0, open_low=True))
+        set_value(self, "norm", require_real("norm", norm, low=1e-100))
         set_value(self, "missing", instead)
         set_value(self, "names", tuple(names))
 
@@ -191,9 +191,8 @@ class Features:
         raw /= self.norm
         # x <- x / max(1, |x|), squares one after the other: the same in every language
         square = np.zeros(len(raw))
-        with np.errstate(over="ignore"):  # of a norm next to nothing
-            for column in raw.T:
-                square += column * column
+        for column in raw.T:
+            square += column * column
         raw /= np.maximum(1.0, np.sqrt(square) * (1.0 + 1e-15))[:, np.newaxis]
         return raw
 
@@ -212,6 +211,16 @@ class Features:
                 known = (False, True) if kind == "bool" else values
                 drawn[name] = [known[i] for i in rng.integers(0, len(known), count)]
         return self.encode(drawn)
+
+    def span(self) -> Floats:
+        """An orthonormal basis [d,r] of the rows that there can be: an intercept is the sum of all categories.
+
+        >>> Features(ward=["a", "b"]).span().shape
+        (3, 2)
+        """
+        x = self.uniform_rows(10_000)
+        w, U = np.linalg.eigh(x.T @ x)
+        return np.asarray(U[:, w > 1e-9 * w[-1]])
 
     def clipped_share(self, rows: Any) -> float:
         """SENSITIVE: the share of rows with a number outside its bounds. It is not released: it stays where data are.
@@ -390,9 +399,13 @@ def _numbers(column: Column, values: NDArray[Any], instead: Any) -> tuple[Floats
         return np.eye(len(column.values))[chosen], outside
     if not plain:
         replaced = [math.nan if _absent(value) else value for value in values.tolist()]
-        good = all(isinstance(value, int | float | np.number | np.bool_) for value in replaced)
+        good = values.dtype.kind not in "mM"  # times would become whole numbers
+        good = good and all(isinstance(value, int | float | np.number | np.bool_) for value in replaced)
         require(good, f"the column '{column.name}' must hold numbers", "another type")
-        values = np.array(replaced, dtype=np.float64)
+        try:
+            values = np.array(replaced, dtype=np.float64)
+        except OverflowError:
+            raise InvalidInput(f"the column '{column.name}' must hold numbers, got one beyond all bounds") from None
     numbers = values.astype(np.float64)
     empty = np.isnan(numbers)
     if empty.any():

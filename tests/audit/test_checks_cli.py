@@ -124,7 +124,7 @@ def test_another_version_repeats_only_what_has_changed(monkeypatch, tmp_path):
     head, rows = finding_table(after, "mechanism")
     assert (head[-1], [row[-1] for row in rows]) == ("by version", [__version__, "99.0"])
     assert f"{__version__} and 99.0; the CSV files say by which" in render_page(after)
-    assert "wrong with probability at most\n0.01." in render_page(after)
+    assert "wrong with probability at most 0.01." in render_page(after)
     # Other trials are another fingerprint, even where somebody edits the settings of a file.
     assert row_fingerprint(rows_of(calls)["mechanism rr"], 6000, 0) != before.made["rows"]["mechanism rr"].fingerprint
 

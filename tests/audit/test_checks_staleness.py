@@ -32,7 +32,7 @@ PINNED = {"mechanism rr": 0.9034493488810745, "mechanism laplace-tree": 0.799812
 
 
 def test_what_the_committed_entries_say_of_themselves_is_still_so():
-    """Entries older than fingerprints say that they are; `tacit audit --all --mutations` repeats those."""
+    """Entries older than fingerprints say that they are; `python -m papers audit --mutations` repeats those."""
     trials, seed = COMMITTED.settings.trials, COMMITTED.settings.seed
     today = {
         "rows": lambda name: row_fingerprint(ROWS[name], trials, seed),

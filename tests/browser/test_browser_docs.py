@@ -11,7 +11,8 @@ from axe_tools import serious
 
 ROOT = Path(__file__).parents[2]
 LISTENED = ("index.html", "officer.html", "frontier.html", "audit.html", "reference.html", "gallery/index.html")
-LISTENED += ("benchmarks.html", "gallery/plot_08_sweep_on_ray.html", "papers/bai2025secure.html", "genindex.html")
+LISTENED += ("benchmarks.html", "papers/bai2025secure.html", "genindex.html")
+LISTENED += tuple(f"gallery/{path.stem}.html" for path in (ROOT / "docs" / "examples").glob("plot_*_sweep_on_ray.py"))
 """Pages of every kind there is: axe-core looks at these."""
 BEYOND = """() => {
     // What lies beyond the window and no box around it scrolls there; the page itself never does.

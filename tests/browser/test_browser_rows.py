@@ -61,4 +61,4 @@ def test_devices_of_the_browser_make_a_stage_over_rows(trust: str, tmp_path: Pat
         parties.stop()
         study = Study(parties.home("learner") / "state")
         assert [row["people"] for row in study.status()["releases"]] == [PEOPLE]
-        assert study.posterior() is not None
+        assert study.coefficients(1.96) is not None

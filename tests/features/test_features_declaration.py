@@ -112,6 +112,7 @@ DECLARATIONS = {
     "missing out of range": lambda: Features(a=(0, 1), missing={"a": 2}),
     "missing undeclared": lambda: Features(a=["x", "y"], missing={"a": "z"}),
     "norm": lambda: Features(a=bool, norm=0.0),
+    "norm, tiny": lambda: Features(a=(0, 1), norm=1e-320),
     "d > 200": lambda: Features(a=list(range(200))),
     "declared twice": lambda: Features({"a": bool}, a=bool),
     "names twice": lambda: Features({"a=1": bool}, a=[1, 2]),

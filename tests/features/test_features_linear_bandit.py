@@ -67,7 +67,8 @@ def test_it_learns_and_its_certificate_is_about_people() -> None:
     }  # fmt: skip
     assert bandit.coef_.shape == (2, 5)
     assert bandit.intervals_.shape == (2, 5, 2)
-    assert (bandit.intervals_[:, :, 0] < bandit.coef_).all()
+    low, high = bandit.intervals_[..., 0], bandit.intervals_[..., 1]
+    assert ((low <= bandit.coef_) & (bandit.coef_ <= high) & (low < high - 0.5)).all()
     values = bandit.decision_function(rows)
     assert abs(values[np.arange(6000), (~rows["tired"]).astype(int)].mean() - 8.0) < 0.5
     np.testing.assert_allclose(values, bandit.intercept_ + SPACE.encode(rows) @ bandit.coef_.T)
@@ -170,6 +171,16 @@ BAD_ROWS: list[tuple[str, Callable[[dict[str, Any]], Any], str]] = [
     ("a reward that is a text", with_first("points", "secret"), "must hold numbers"),
     ("NaN in a feature", with_first("age", float("nan")), "no missing values"),
     ("a text in a feature", with_first("age", "secret"), "must hold numbers"),
+    ("a feature beyond all bounds", with_first("age", 10**400), "'age' must hold numbers"),
+    ("a reward beyond all bounds", with_first("points", 10**400), "'points' must hold numbers"),
+    (
+        "dates as a feature",
+        lambda r: {**r, "age": np.full(100, "2020-01-01", "datetime64[ns]")},
+        "'age' must hold numbers",
+    ),
+    ("times as rewards", lambda r: {**r, "points": np.zeros(100, "timedelta64[ns]")}, "'points' must hold numbers"),
+    ("times as propensities", lambda r: {**r, "p": np.ones(100, "timedelta64[ns]")}, "'p' must hold numbers"),
+    ("a person that is empty", with_first("who", " "), "name a person"),
     ("no person", with_first("who", None), "name a person"),
     ("a propensity of 0", with_first("p", 0.0), "lie in"),
     ("a text as a propensity", with_first("p", "secret"), "must hold numbers"),
@@ -193,14 +204,38 @@ def test_bad_rows_are_refused_and_nothing_is_charged(
     assert "not fitted" in repr(bandit)
 
 
-def test_too_many_features_and_singular_sums() -> None:
+def test_too_many_features_and_singular_sums(tmp_path: Path) -> None:
     with pytest.raises(InvalidInput, match="at most 200 numbers"):
         tacit.Features({f"x{i}": (0, 1) for i in range(200)})
     # A constant column, an action that was never taken, one row: documented, the posterior stays near its prior.
     flat = {name: value[:1] for name, value in log(2).items()}
     found = made().fit(flat, noise=seeded(), **COLUMNS)
-    assert np.isfinite(found.intervals_).all()
-    np.testing.assert_array_less(0.0, found.intervals_[:, :, 1] - found.intervals_[:, :, 0])
+    assert np.isfinite(found.coef_).all()
+    assert np.isnan(found.intervals_).all()
+    assert "not told apart from noise" in found._repr_html_()
+    assert tacit.verify(found.save(tmp_path / "flat").parent).outcome == "true"
+    kept = json.loads((tmp_path / "flat" / "learned.json").read_text())["summary"]["coefficients"]
+    assert all(ends[1:] == [None, None] for action in kept.values() for ends in action.values())
+
+
+@pytest.mark.parametrize(("n", "least"), [(300, 0.0), (1000, 0.85), (4000, 0.9)])
+def test_intervals_hold_large_effects(n: int, least: float) -> None:
+    """Rewards 1 and 0 by one truth value, |theta| = 1.45: 80 logs, 320 coefficients, at most about 5 % are missed.
+
+    12 % are exceeded with probability below 1e-4 at 6 %, since the 160 pairs are independent.
+    """
+    space, missed, held = tacit.Features(tired=bool), 0, 0
+    means = np.array([[-0.5, 0.5], [0.5, -0.5]])  # of those who are not tired, and of those who are
+    theta = np.linalg.solve(space.encode({"tired": [False, True]}), means).T
+    for seed in range(80):
+        rng = np.random.default_rng(seed)
+        tired, walk = rng.random(n) < 0.5, rng.random(n) < 0.5
+        rows = {"tired": tired, "given": np.where(walk, "walk", "wait"), "points": 1.0 * (walk != tired)}
+        ends = made(features=space, reward=(0, 1)).fit(rows, noise=seeded(seed), **COLUMNS).intervals_
+        inside = (ends[..., 0] <= theta) & (theta <= ends[..., 1])
+        held, missed = held + int(inside.sum()), missed + int((np.isfinite(ends[..., 0]) & ~inside).sum())
+    assert missed <= 0.12 * 320
+    assert held >= least * 320
 
 
 def test_a_budget_covers_what_it_covers(tmp_path: Path) -> None:
@@ -316,6 +351,46 @@ def test_what_is_saved_is_verified_and_read_back(tmp_path: Path) -> None:
     assert tacit.verify(tmp_path / "bandit").outcome == "FALSE"
     with pytest.raises(InvalidInput, match="must be true"):
         tacit.LinearBandit.load(tmp_path / "bandit")
+
+
+def test_a_column_has_one_role(tmp_path: Path) -> None:
+    for feature in ("points", "given", "who"):
+        bandit = made(features=tacit.Features({feature: (0, 10), "age": (18, 90)}), ledger=tmp_path / "ledger.db")
+        with pytest.raises(InvalidInput, match="must be different columns"):
+            bandit.fit(log(100), person="who", **COLUMNS)
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("spelt", [str, " {} ".format, float, lambda i: str(i).encode()])
+def test_persons_are_the_same_in_whatever_type_their_names_are_read(spelt: Callable[[int], Any]) -> None:
+    """A person whose one report was used counts for nothing, whether it is called 7 or "7"."""
+    rows = log(100)
+    found = []
+    for points in (rows["points"], 10.0 - rows["points"]):
+        bandit = made().partial_fit(rows, person="who", noise=seeded(0), **COLUMNS)
+        who = np.array([spelt(i) for i in range(100)], dtype=object)
+        found.append(
+            bandit.partial_fit({**rows, "who": who, "points": points}, person="who", noise=seeded(5), **COLUMNS)
+        )
+    np.testing.assert_array_equal(found[0].coef_, found[1].coef_)
+
+
+def test_without_a_ledger_there_is_one_score_and_a_loaded_one_takes_its_ledger(tmp_path: Path) -> None:
+    rows, place = log(2000), tmp_path / "l.db"
+    asked: dict[str, Any] = {**COLUMNS, "propensity": "p", "min_propensity": 0.5, "epsilon": 1.0, "delta": 1e-6}
+    bandit = made().fit(rows, **COLUMNS)
+    bandit.score(rows, **asked)
+    with pytest.raises(PrivacyBudgetExceeded, match="one score, got a second"):
+        bandit.score(rows, **asked)
+    with pytest.raises(PrivacyBudgetExceeded, match="one score, got a second"):
+        copy.deepcopy(bandit).score(rows, **asked)
+    made(ledger=place, budget=(3.0, 1e-5)).fit(rows, **COLUMNS).save(tmp_path / "saved")
+    again = tacit.LinearBandit.load(tmp_path / "saved", ledger=place)
+    again.partial_fit(log(100), **COLUMNS).score(rows, **asked)
+    assert len(Ledger.load(place).entries()) == 3
+    with pytest.raises(PrivacyBudgetExceeded):
+        again.score(rows, **{**asked, "epsilon": 2.0})
+    assert tacit.LinearBandit.load(tmp_path / "saved").ledger is None
 
 
 def test_a_score_is_a_release(tmp_path: Path) -> None:

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 import tacit
-from tacit.environments.linear_bandit import linear_bandit
+from tacit.environments.bandits import linear_bandit
 from tacit.errors import InvalidInput, NotSupported, UnknownName
-from tacit.learners.linear import FeatureRequest, LinearLearner, add_moments, believed, make_linear, policy_of
+from tacit.learners.linear import FeatureRequest, LinearLearner, add_moments, make_linear, policy_of
 from tacit.planning.linear_posterior import DRAWS, linear_posterior
 from tacit.policies import LinearPolicy, policy_from_dict, policy_to_dict
 from tacit.protocol import PrivateStatistics
@@ -75,7 +75,7 @@ def test_noise_widens_the_posterior_and_many_batches_are_one():
 
 def test_draws_have_the_mean_and_spread_of_the_posterior():
     """Mean and covariance of 50 x 32 draws, each within 6 deviations: false alarms below 1e-6, half the width fails."""
-    found = believed(empty_moments(MomentShape(features=2, actions=1, shared=False)))
+    found = linear_posterior(*empty_moments(MomentShape(features=2, actions=1, shared=False))[:4])
     rng = np.random.default_rng(4)
     drawn = np.concatenate(
         [policy_of(found, 1, learner="lin-ts", z=0.2, rng=rng).coefficients[:, 0] for _ in range(50)]
@@ -150,7 +150,9 @@ def test_local_messages_without_noise_lead_to_the_parameters(shared):
         slots = np.full(M, each) if plan.query.lots else np.full(M, -1)
         found = MomentStatistics(nothing, v, np.inf * ones, ones, np.array([n]), slots)
         belief = learner.update(belief, PrivateStatistics(found, None))
-        assert np.abs(learner._posterior(belief).mean - theta).max() < 1e-3
+        assert np.abs(learner.posterior(belief).mean - theta).max() < 1e-3
+        for one, other in zip(linear_posterior(*learner.sums(belief)), learner.posterior(belief), strict=True):
+            assert np.allclose(one, other, rtol=1e-6, atol=1e-9)
     assert np.isclose(
         belief.seconds.trace(axis1=1, axis2=2).sum(), np.mean([(x @ x) for x in rows_of(world)]), atol=0.02
     )

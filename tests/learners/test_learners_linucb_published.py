@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import tacit
+from tacit.accounting.certificate import Certificate
 from tacit.accounting.events.gaussian import gaussian_mu
 from tacit.data.trajectories import FeatureUsers
 from tacit.errors import NotSupported
@@ -36,6 +37,21 @@ def test_certificates_are_those_of_the_noise_that_is_printed(learner):
     mu = math.sqrt(made.levels) * SPREAD / made.sigma
     assert gaussian_mu(parts.certificate.epsilon, 1e-6) == pytest.approx(mu, rel=1e-3)
     assert parts.certificate.epsilon < 0.3  # of a claim of 1
+
+
+@pytest.mark.parametrize("episodes", [2000, 20_000, 200_000])
+def test_a_single_message_refutes_no_claim_about_shuffled_ones(episodes):
+    """The epsilon of one message is an upper bound: it shows the claim, or it decides nothing."""
+    found = assemble(config("sdp-linucb", episodes=episodes)).certificate
+    assert found.printed is None
+    assert found.holds == (episodes < 20_000)
+    assert "FALSE" not in found.describe()
+    assert ("is true" if found.holds else "neither shown nor refuted: a single message has epsilon") in found.verdict
+    assert found.holds or dict(found.facts)["not shown"].startswith("Epsilon 1 is claimed and is not shown; what is")
+    assert Certificate.from_dict(found.to_dict()).verdict == found.derived().verdict == found.verdict
+    told = assemble(config("jdp-linucb", episodes=episodes)).certificate
+    assert told.printed.true
+    assert "from memory" in told.verdict
 
 
 @pytest.mark.parametrize("pair", ["same", "other"])

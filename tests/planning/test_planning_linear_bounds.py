@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from tacit.errors import InvalidInput, NotSupported
-from tacit.planning.linear_bounds import length_bound, linear_region, operator_bound
+from tacit.planning.linear_posterior import length_bound, linear_region, operator_bound
 from tacit.policies import LinearPolicy
 from tacit.runs.assemble import assemble
 from tacit.runs.config import RunConfig
@@ -83,6 +83,7 @@ def test_the_valid_rule_is_optimism_that_ends_with_its_mean():
     [
         ({"trust": "shuffle", "epsilon": 1.0}, "sub-Gaussian"),
         ({"trust": "local", "epsilon": 1.0}, "second moments"),
+        ({"environment": "linear-bandit:features=3,actions=2,model=logistic"}, "linear rewards"),
         ({"z": 0.3}, "practical rule"),
         ({"constants": "theory"}, "no theorem"),
         ({"learner": "lin-ts"}, "constants 'valid' exist for"),

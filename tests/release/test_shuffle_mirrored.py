@@ -22,7 +22,7 @@ from tacit.errors import InvalidInput, UnknownName
 from tacit.noise.mirrored import Mirrored
 from tacit.randomness import SecureNoise, SimulationNoise
 from tacit.release.contract import StageSize
-from tacit.release.shuffle.noise import BitNoise, least_bit_noise
+from tacit.release.shuffle.labels import BitNoise, least_bit_noise
 from tacit.release.shuffle.roles import Transport, noise_coins, pack
 from tacit.release.shuffle_release import ShuffleRelease
 from tacit.released.counts import CountShape

@@ -15,7 +15,7 @@ from tacit.accounting.events.mirrored import mirrored_pld
 from tacit.errors import InvalidInput, NotSupported, UnknownName
 from tacit.protocol import TOTALS
 from tacit.release.contract import StageSize
-from tacit.release.shuffle.noise import BitNoise, least_bit_noise
+from tacit.release.shuffle.labels import BitNoise, least_bit_noise
 from tacit.release.shuffle.roles import overflow_slack
 from tacit.released.batches import BatchQuery
 from tacit.released.counts import CountShape

@@ -55,7 +55,7 @@ LINES: dict[tuple[str, ...], list[str]] = {
     ("learn",): ["log.csv", "--mapping", "mapping.json", "--epsilon", "1", "--delta", "1e-6", "--behaviour", "known",
                  "--fallback", "none", "--out", "learned-now"],
     ("evaluate",): ["log.csv", "learned/policy.json", "--mapping", "mapping.json", "--epsilon", "1", "--delta", "1e-6",
-                    "--propensity", "estimated"],
+                    "--propensity", "estimated", "--out", "value-now.json"],
     ("doctor",): ["learner", "learner.toml"],
     ("keys", "new"): ["fresh"],
     ("keys", "sign"): ["run", "--key", "keys/private.pem"],

@@ -8,6 +8,7 @@ import re
 import shutil
 import stat
 
+import numpy as np
 import pytest
 from dashboard_tools import HTML, Board, begun, person, report
 from device_tools import design_of
@@ -18,6 +19,7 @@ from tacit.errors import InvalidInput
 from tacit.features import Features
 from tacit.pages.page import ASSETS, SERVED_POLICY, asset
 from tacit.service import web
+from tacit.service.dashboard import views
 from tacit.service.dashboard.app import Access, Tokens
 from tacit.service.dashboard.views import Rate, certificate_entries
 from tacit.service.dashboard.watched import watch
@@ -562,7 +564,7 @@ def test_the_standing_against_the_baseline_is_shown(tmp_path, capsys):
     assert (found.lost, found.budget) == (0.0, 0.4)
 
 
-def test_coefficients_of_features_with_intervals(tmp_path):
+def test_coefficients_of_features_with_intervals(tmp_path, monkeypatch):
     """What the releases of a study over rows say of every action and feature, and nothing before there is one."""
     space = Features(age=(18, 90), ward=["<a>", "b"])
     design = plan_study(
@@ -582,9 +584,16 @@ def test_coefficients_of_features_with_intervals(tmp_path):
     shown = page.partition("Coefficients of features")[2]
     assert all(name in shown for name in ("intercept", "age", "ward=&lt;a&gt;", "ward=b", "wait", "walk"))
     assert "ward=<a>" not in page
-    found = study.posterior()
-    for value in (10.0 * found.mean.T).ravel():
+    means, ends = study.coefficients(1.96)
+    for value in (10.0 * means.T).ravel():
         assert f">{value:.3f}<small>" in shown
+    # Ten people: noise hides all of it.
+    assert np.isnan(ends).all()
+    assert shown.count("<small>not told apart from noise</small>") == means.size
+    monkeypatch.setattr(Study, "coefficients", lambda self, z: (means, np.stack([means - 0.01 * z, means + 1], axis=2)))
+    told = views.coefficients(study)["rows"][0]["cells"][0]
+    assert told == {"value": 10 * means[0, 0], "low": told["low"], "high": 10 * (means[0, 0] + 1), "told": True}
+    assert told["low"] == pytest.approx(told["value"] - 0.1 * 1.96, abs=1e-4)
     assert "Policy by name" not in page
 
 

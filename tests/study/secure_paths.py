@@ -27,9 +27,8 @@ from tacit.randomness import SecureNoise
 from tacit.release.batch_release import BatchPlan
 from tacit.release.contract import StageSize
 from tacit.release.gradient_noise import GradientSpec
-from tacit.release.gradient_release import GradientPlan
-from tacit.release.gradient_sums import gradient_sums
-from tacit.release.local_release import RANDOMIZERS
+from tacit.release.gradient_release import GradientPlan, gradient_sums
+from tacit.release.local import RANDOMIZERS
 from tacit.release.loss_release import LossPlan
 from tacit.release.registry import CHANNELS
 from tacit.release.table import make_privatizer

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from dataclasses import replace
+from pathlib import Path
 
 import log_tools as log
 import numpy as np
@@ -14,10 +15,12 @@ from scipy.optimize import minimize
 
 import tacit
 from tacit.accounting.claims import PrivacyClaim, PrivacyUnit
+from tacit.accounting.ledger import Ledger
 from tacit.audit import check_privatizer
 from tacit.audit.conformance import NonConformant
 from tacit.cli import main
-from tacit.errors import InvalidInput, NotSupported
+from tacit.data.trajectories import Trajectories
+from tacit.errors import InvalidInput, NotSupported, PrivacyBudgetExceeded
 from tacit.policies import DeterministicPolicy
 from tacit.policies.named import NamedPolicy
 from tacit.randomness import SecureNoise, SimulationNoise
@@ -110,6 +113,44 @@ def test_intervals_cover_the_truth_quickly(estimator, propensity):
     assert min(covered(logs, logs.request(estimator, propensity), 60)[0]) >= 50
 
 
+@pytest.mark.statistical
+@pytest.mark.parametrize("estimator", ["snips", "dm"])
+def test_the_logs_value_is_that_of_people_with_an_episode(estimator):
+    """The mapping drops a quarter of all episodes: value, log and gain of 60 logs, each 95%.
+
+    Fewer than 50 of 60 has probability below 1.1e-4. The mean over all people would be 25% too low: 0 of 60 then.
+    """
+    logs, hits = Logs(5, 3, 2, 1, 0.35, 1000), np.zeros(3)
+    for i in range(60):
+        rng = np.random.default_rng([3, i])
+        whole, kept = logs.draw(rng), rng.random(1000) > 0.25
+        t = whole.trajectories
+        t = Trajectories(t.states[kept], t.actions[kept], t.rewards[kept])
+        episodes = replace(
+            whole, trajectories=t, persons=whole.persons[kept], lengths=whole.lengths[kept],
+            propensities=whole.propensities[kept], mapping=replace(whole.mapping, drop=("unknown state",)),
+        )  # fmt: skip
+        found = evaluate_episodes(
+            logs.request(estimator, epsilon=4.0, mapping=episodes.mapping), episodes, SimulationNoise(rng)
+        )
+        new, own = found["new"], found["log"]
+        low, value, high = new.gain[1], logs.truth - logs.earned, new.gain[2]
+        hits += [new.low <= logs.truth <= new.high, own.low <= logs.earned <= own.high, low <= value <= high]
+    assert hits.min() >= 50
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize("estimator", ["snips", "ips"])
+@pytest.mark.parametrize(("H", "floor", "declared"), [(1, 0.02, 0.3), (2, 0.05, 0.25)])
+def test_estimated_propensities_below_the_declared_one_cost_no_coverage(estimator, H, floor, declared):
+    """The rule takes actions with probability .117 (.05), declared .3 (.25); the column would be refused.
+
+    Fewer than 50 of 60 has probability below 1.1e-4 at 95%. Raised in silence, 0, 0, 0 and 41 of 60 held the truth.
+    """
+    logs = Logs(14 if H == 1 else 15, 3, 3, H, floor, 10_000)
+    assert min(covered(logs, logs.request(estimator, "estimated", min_propensity=declared), 60)[0]) >= 50
+
+
 @pytest.mark.slow
 @pytest.mark.statistical
 @pytest.mark.parametrize("world", WORLDS)
@@ -168,6 +209,8 @@ def test_cut_weights_widen_the_interval_by_what_they_may_hold():
     assert cut.clipped > 0.05
     assert cut.low <= logs.truth <= cut.high
     assert cut.high - cut.low > whole.high - whole.low
+    estimated = evaluate_episodes(logs.request("snips", "estimated", weight_cap=2.0), episodes, rng)["new"]
+    assert estimated.clipped is None  # what was raised to the floor is no share of cut weights
 
 
 @pytest.mark.parametrize(("estimator", "propensity"), ESTIMATORS)
@@ -193,6 +236,7 @@ REFUSED = {
     "certainty": ({"confidence": 1.0}, InvalidInput),
     "a propensity above one": ({"min_propensity": 1.5}, InvalidInput),
     "pure privacy": ({"delta": 0.0}, NotSupported),
+    "more than two releases can add up to": ({"estimator": "dr", "epsilon": 16.0, "delta": 1e-3}, NotSupported),
 }
 
 
@@ -230,7 +274,7 @@ def test_evaluate_on_the_command_line_writes_what_verify_derives_again(tmp_path,
     path = log.write(tmp_path / "log.csv", rows, header)
     (tmp_path / "mapping.json").write_text(json.dumps(log.mapping(columns={"propensity": "propensity"})))
     learned = ["learn", str(path), "--mapping", str(tmp_path / "mapping.json"), "--epsilon", "1", "--delta", "1e-6"]
-    assert main([*learned, "--behaviour", "known", "--out", str(tmp_path / "out")]) == 0
+    assert main([*learned, "--behaviour", "known", "--budget", "2,2e-6", "--out", str(tmp_path / "out")]) == 0
     asked = ["evaluate", str(path), f"new={tmp_path / 'out' / 'policy.json'}", "--mapping",
              str(tmp_path / "mapping.json"), "--epsilon", "1", "--delta", "1e-6"]  # fmt: skip
     capsys.readouterr()
@@ -246,6 +290,93 @@ def test_evaluate_on_the_command_line_writes_what_verify_derives_again(tmp_path,
     text = (tmp_path / "value.json").read_text()
     public = str(log.mapping()) + " 0.5"
     assert not [value for value in log.values_of(path) if value in text + shown and value not in public]
+
+
+@pytest.fixture
+def asked(tmp_path):
+    """A log with its mapping and a policy: the words of `tacit evaluate` without a place to write to."""
+    (tmp_path / "in").mkdir()
+    rows, header = log.with_propensity(["0.5"] * 6)
+    path = log.write(tmp_path / "in" / "log.csv", rows, header)
+    (tmp_path / "mapping.json").write_text(json.dumps(log.mapping(columns={"propensity": "propensity"})))
+    policy = NamedPolicy(policy=DeterministicPolicy(np.zeros((3, 2), dtype=np.int64)), states=("well", "sick"),
+                         actions=("none", "pill"))  # fmt: skip
+    (tmp_path / "new.json").write_text(policy.to_json())
+    return ["evaluate", str(path), str(tmp_path / "new.json"), "--mapping", str(tmp_path / "mapping.json"),
+            "--epsilon", "1", "--delta", "1e-6", "--min-propensity", "0.5"]  # fmt: skip
+
+
+def test_every_evaluation_is_charged_to_the_ledger_of_the_log(tmp_path, asked, capsys):
+    """Beside the log, wherever the release is written; a second one does not fit, and is not made."""
+    (tmp_path / "sub").mkdir()
+    assert main([*asked, "--out", str(tmp_path / "one.json")]) == 0
+    (entry,) = Ledger.load(tmp_path / "in" / "log.ledger.db").entries()
+    assert (entry.users, entry.noise, entry.committed, entry.what) == (range(2), "secure", True, evaluation.VALUES)
+    certificate = json.loads((tmp_path / "one.json").read_text())["certificate"]
+    assert [[event.to_dict(), count] for event, count in entry.events] == certificate["events"]
+    before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
+    for out in ("two.json", "sub/two.json"):
+        assert main([*asked, "--out", str(tmp_path / out)]) == 2
+        assert "over the budget" in capsys.readouterr().err
+    learned = [*asked[:2], *asked[3:9], "--behaviour", "known", "--out", str(tmp_path / "sub" / "learned")]
+    assert main(["learn", *learned[1:]]) == 2
+    assert "over the budget" in capsys.readouterr().err
+    assert {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()} == before
+
+
+def test_an_evaluation_without_a_place_is_refused_before_anything_is_drawn(asked, capsys, monkeypatch):
+    monkeypatch.setattr("tacit.release.curator.draw_noise", None)
+    assert main(asked) == 2
+    assert capsys.readouterr().err.startswith("error: --out must be given")
+
+
+def test_an_evaluation_that_cannot_be_written_is_not_charged(tmp_path, asked, monkeypatch):
+    def fails(*args, **kwargs):
+        raise OSError(28, "no space left on device", "one.json")
+
+    monkeypatch.setattr("tacit.study.learn_files.write_json", fails)
+    assert main([*asked, "--out", str(tmp_path / "one.json")]) == 2
+    assert not (tmp_path / "in" / "log.ledger.db").exists()
+    assert not list(tmp_path.glob(".one*"))
+
+
+def test_a_ledger_that_another_process_began_meanwhile_is_kept(tmp_path, asked, monkeypatch):
+    """Both saw no ledger; the second one is over the budget of the first, and must not take its ledger away."""
+    assert main([*asked, "--out", str(tmp_path / "one.json")]) == 0
+    ledger, real = tmp_path / "in" / "log.ledger.db", Path.exists
+    monkeypatch.setattr(Path, "exists", lambda path, **options: path != ledger and real(path, **options))
+    assert main([*asked, "--out", str(tmp_path / "two.json")]) == 2
+    monkeypatch.undo()
+    assert len(Ledger.load(ledger).entries()) == 1
+
+
+def test_a_release_that_was_cut_short_stands_in_the_way(tmp_path, asked, capsys):
+    """Killed between writing and commit, a release is on the disk that no ledger counts: it must go first."""
+    left = tmp_path / ".one.json.0123abcd.part.json"
+    left.write_text("{}")
+    assert main([*asked, "--out", str(tmp_path / "one.json")]) == 2
+    assert "is not charged" in capsys.readouterr().err
+    left.unlink()
+    assert main([*asked, "--out", str(tmp_path / "one.json")]) == 0
+
+
+def test_the_function_charges_a_ledger_too_and_a_person_is_one_vector_however_many_reports(tmp_path, asked):
+    """The ledger of a log of two episodes per person: an evaluation costs its epsilon and not twice as much."""
+    policy = NamedPolicy.from_json((tmp_path / "new.json").read_text())
+    budget = replace(CLAIM, epsilon=1.5, unit=PrivacyUnit(reports=2, per_stage=1), output="final-policy")
+    ledger = Ledger.open(tmp_path / "two.db", budget)
+    given = {"epsilon": 1.0, "delta": 1e-6, "min_propensity": 0.5, "ledger": tmp_path / "two.db"}
+    evaluate(policy, asked[1], tmp_path / "mapping.json", **given)
+    assert 0.99 < ledger.spent(1)[0] <= 1.0
+    with pytest.raises(PrivacyBudgetExceeded):
+        evaluate(policy, asked[1], tmp_path / "mapping.json", **given)
+    new = {**given, "ledger": tmp_path / "new.db", "budget": (1.2, 1e-6), "trust": "local", "delta": 0.0}
+    evaluate(policy, asked[1], tmp_path / "mapping.json", **new)
+    assert Ledger.load(tmp_path / "new.db").budget.epsilon == 1.2
+    # The direct method asks for no propensities, so it says none
+    assert evaluate(policy, asked[1], tmp_path / "mapping.json", epsilon=1.0, delta=1e-6, estimator="dm").summary[
+        "propensities"
+    ] is None  # fmt: skip
 
 
 @pytest.mark.parametrize("estimator", ["snips", "dr", "dm"])

@@ -131,7 +131,9 @@ def test_a_study_plans_what_a_simulation_plans(learner: str, trust: str) -> None
         named = FeaturePolicy.from_dict(content["policy"])
         assert named.act({"age": 40, "tired": True, "ward": "a"}) in ACTIONS
         assert named.kill().probabilities({"age": 40, "tired": True, "ward": "a"}).tolist() == [[1 / 3] * 3]
-        assert tacit.verify(written).line.startswith(f"true: {written} (policy of a study, unsigned): its certificate is")
+        beside = tacit.verify(written)
+        assert (beside.outcome, beside.kind) == ("true", "policy of a study")
+        assert beside.why.startswith("its certificate is what its design gives")
         content["policy"]["features"]["norm"] = 9.0
         written.write_text(json.dumps(content))
         assert tacit.verify(written).outcome == "FALSE"

@@ -36,7 +36,7 @@ from tacit.protocol import TOTALS, Totals
 from tacit.randomness import SimulationNoise
 from tacit.release.contract import StageSize
 from tacit.release.registry import CHANNELS, channel_from_dict
-from tacit.release.shuffle.noise import least_bit_noise
+from tacit.release.shuffle.labels import least_bit_noise
 from tacit.release.staged import Staged
 from tacit.released.batches import BatchQuery, PlannedBatch
 from tacit.released.counts import CountShape

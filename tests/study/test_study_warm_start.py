@@ -13,10 +13,12 @@ from typer.testing import CliRunner
 import tacit
 from tacit.accounting.composition import epsilon_of
 from tacit.cli.app import app
+from tacit.documents import vouched
 from tacit.errors import InvalidInput, NotSupported
 from tacit.runs.assemble import assemble
 from tacit.runs.config import RunConfig
-from tacit.study.contract import parts_of
+from tacit.runs.warm_start import WarmStart
+from tacit.study.contract import certificate_under, parts_of
 from tacit.study.design import StudyDesign, plan_study
 from tacit.study.learn_files import save_learned
 from tacit.study.study import Study
@@ -96,6 +98,48 @@ def test_a_design_holds_what_its_verification_needs(start, tmp_path):
         StudyDesign.from_dict({name: value for name, value in plain.items() if name != "start"})
 
 
+def test_what_begins_with_a_simulated_log_is_a_simulation(start):
+    """The study's own noise is secure or not; the log's came from a seed, and its events are in the certificate."""
+    assert start.noise == "simulation"
+    for log, noise in ((start, "simulation"), (replace(start, noise="secure"), "secure")):
+        found = planned(log).parts().certificate
+        assert (found.terms.noise, found.release) == (noise, noise == "secure")
+        assert ("SIMULATION" in found.describe()) == (noise == "simulation")
+        assert certificate_under(found, "secure").release == (noise == "secure")
+        assert not certificate_under(found, "simulation").release
+        assert found.terms.sizes["episodes"] == 3 * 400 + log.people * log.reports
+
+
+FEATURES = {"features": {"age": [18, 90]}, "actions": {"column": "a", "categories": ["x", "y"]},
+            "reward": {"column": "r", "low": 0, "high": 1},
+            "columns": {"person": "who", "propensity": "p"}}  # fmt: skip
+
+
+def test_a_log_over_features_starts_nothing(tmp_path):
+    mapping = tmp_path / "mapping.json"
+    mapping.write_text(json.dumps(FEATURES))
+    rows = [f"{i},{18 + i},{'xy'[i % 2]},{i % 2},0.5" for i in range(60)]
+    (tmp_path / "log.csv").write_text("\n".join(["who,age,a,r,p", *rows]))
+    asked = ["learn", str(tmp_path / "log.csv"), "--mapping", str(mapping), "--behaviour", "known"]
+    found = CliRunner().invoke(app, [*asked, "--epsilon", "1", "--delta", "1e-6", "--out", str(tmp_path / "out")])
+    assert found.exit_code == 0, found.output
+    with pytest.raises(InvalidInput, match="a log of states, got 'a log over features'"):
+        WarmStart.of(tmp_path / "out")
+
+
+@pytest.mark.parametrize(
+    "edit",
+    [{"policy": 3}, {"policy": {}}, {"request": 3}, {"payloads": 3}, {"payloads": ["?"]}, {"certificate": {}},
+     {"certificate": {"terms": {"noise": "none"}}}, {"policy": {"states": 1, "actions": ["a"], "horizon": 1}}],
+)  # fmt: skip
+def test_a_log_that_was_edited_by_hand_is_refused_in_words(edit, tmp_path):
+    place = learned_from_forty(tmp_path)
+    plain = {name: value for name, value in json.loads(place.read_text()).items() if name != "digest"}
+    place.write_text(json.dumps(vouched({**plain, **edit})))
+    with pytest.raises(InvalidInput, match="must"):
+        WarmStart.of(place)
+
+
 @pytest.mark.parametrize(
     ("changes", "error", "match"),
     [
@@ -119,7 +163,7 @@ def test_rewards_have_the_bounds_of_the_log(start):
     assert planned(start, start=wide, rewards=(0.0, 2.0)).rewards == (0.0, 2.0)
 
 
-def test_tacit_study_new_starts_with_a_file_of_tacit_learn(tmp_path):
+def learned_from_forty(tmp_path):
     mapping = {
         "states": [{"column": "s", "categories": ["well", "sick"]}],
         "actions": {"column": "a", "categories": ["wait", "pill"]},
@@ -131,7 +175,11 @@ def test_tacit_study_new_starts_with_a_file_of_tacit_learn(tmp_path):
     log = {"who": i, "s": np.array(["well", "sick"])[i % 2], "a": np.array(["wait", "pill"])[i // 2 % 2],
            "reward": 10.0 * (i % 2)}  # fmt: skip
     made = tacit.learn(log, mapping, epsilon=0.5, delta=1e-6, behaviour="known")
-    place = save_learned(made, tmp_path / "out")
+    return save_learned(made, tmp_path / "out")
+
+
+def test_tacit_study_new_starts_with_a_file_of_tacit_learn(tmp_path):
+    place = learned_from_forty(tmp_path)
     options = "--actions wait,pill --horizon 1 --rewards 0,10 --trust central --epsilon 1 --delta 1e-6 --stages 2"
     asked = ["study", "new", str(tmp_path / "study"), "--start", str(place), "--states", "well,sick", "--target", "50"]
     found = CliRunner().invoke(app, [*asked, *options.split()])

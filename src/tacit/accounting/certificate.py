@@ -19,7 +19,7 @@ from typing import Any, Final, Literal, TypeAlias, get_args
 from tacit._version import __version__
 from tacit.accounting.claims import PrivacyClaim
 from tacit.accounting.composition import Method, delta_of, epsilon_of, method_of
-from tacit.accounting.events import Events, UnprotectedEvent, event_from_dict
+from tacit.accounting.events import Events, GaussianEvent, UnprotectedEvent, event_from_dict
 from tacit.accounting.families import CertifiedFamily
 from tacit.accounting.knowledge import Coalition, coalition_table, collusion
 from tacit.accounting.provenance import unchecked
@@ -176,6 +176,11 @@ class Certificate:
         return replace(self.claim, epsilon=float(shown_up(self.epsilon)), allow_large_delta=True)
 
     @property
+    def shuffled_later(self) -> bool:
+        """Whether the events are of one message: shuffled Gaussian messages have none, so this refutes no claim."""
+        return self.claim.trust == "shuffle" and any(isinstance(e, GaussianEvent) for e, _ in self.events or ())
+
+    @property
     def paper_says(self) -> str | None:
         """The guarantee that a paper prints for this calibration, in words."""
         return None if self.printed is None else self.printed.says
@@ -187,7 +192,7 @@ class Certificate:
             return "No protection is claimed and none is given."
         claimed = (self.claim.epsilon, self.delta, self.epsilon)
         if self.printed is None:
-            return judge("The claim", *claimed)
+            return judge("The claim", *claimed, shuffled_later=self.shuffled_later)
         printed = (self.printed.epsilon, self.printed.delta, self.printed.certified)
         sentence = judge(f"The printed guarantee ({self.printed.says})", *printed)
         return sentence if printed == claimed else f"{judge('The claim', *claimed)} {sentence}"
@@ -209,9 +214,8 @@ class Certificate:
         rows, held = list[tuple[str, str]](), self.proved
         if not self.holds:
             least = "nothing" if held is None else f"epsilon {shown_up(held.epsilon)}"
-            rows.append(
-                ("FALSE", f"Epsilon {claim.epsilon:g} is claimed and does not hold; what is certified: {least}.")
-            )
+            found = ("not shown", "is not shown") if self.shuffled_later else ("FALSE", "does not hold")
+            rows.append((found[0], f"Epsilon {claim.epsilon:g} is claimed and {found[1]}; what is certified: {least}."))
         if held is not None:
             rows.append(("promise" if self.holds else "holds", held.promise))
             if terms is not None and claim.trust != "none":

@@ -26,11 +26,11 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tacit.accounting.claims import PrivacyClaim
 from tacit.accounting.composition import added_up, all_gaussian, delta_of, epsilon_of
@@ -38,9 +38,12 @@ from tacit.accounting.events import Events, event_from_dict, event_to_dict
 from tacit.accounting.journal import Journal, Receipt, Record, Writer
 from tacit.accounting.terms import NOISE_KINDS, NoiseKind
 from tacit.arguments import checked
-from tacit.errors import PrivacyBudgetExceeded, require
+from tacit.errors import PrivacyBudgetExceeded, TacitError, require
 
-__all__ = ["Entry", "Ledger", "NoiseKind", "Receipt"]
+if TYPE_CHECKING:
+    from tacit.accounting.certificate import Certificate
+
+__all__ = ["Entry", "Ledger", "NoiseKind", "Receipt", "charging"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -119,21 +122,6 @@ class Ledger:
         with self._journal.transaction() as writer:
             self._require_budget(writer, users, claim, events)
             return writer.append("charge", body, span=users)
-
-    @contextmanager
-    def charging(
-        self, *, users: range, claim: PrivacyClaim, events: Events | None, recipient: str, what: str, noise: NoiseKind
-    ) -> Iterator[Receipt]:
-        """Charge as `charge` does, release in the block, commit: one transaction, and nothing of it if one fails.
-
-        What the block releases must reach no party before the block has ended.
-        """
-        body = self._body(users, claim, events, recipient=recipient, what=what, noise=noise)
-        with self._journal.transaction() as writer:
-            self._require_budget(writer, users, claim, events)
-            receipt = writer.append("charge", body, span=users)
-            yield receipt
-            writer.append("commit", {"charge": receipt.number}, refers=receipt.number)
 
     def _body(
         self, users: range, claim: PrivacyClaim, events: Events | None, *, recipient: str, what: str, noise: NoiseKind
@@ -241,6 +229,51 @@ class Ledger:
             return epsilon_of(together, self.budget.delta), self.budget.delta
         claims = [_for_unit(claim, self.budget) for claim, _ in charges]
         return added_up(claim.epsilon for claim in claims), added_up(claim.delta for claim in claims)
+
+
+@contextmanager
+def charging(
+    path: str | Path | None,
+    certificate: Certificate,
+    budget: tuple[float, float] | None,
+    *,
+    users: range,
+    recipient: str,
+    what: str,
+    whole: bool = False,
+) -> Iterator[None]:
+    """Charge the ledger of a file, release in the block, commit: one transaction, and nothing of it if one fails.
+
+    What the block releases must reach no party before the block has ended. None: no ledger. A new ledger has (epsilon,
+    delta) of `budget`, or the claim itself; where the block fails, it goes again. `whole`: the claim protects a person
+    with all reports, whatever their number, so also the unit of the budget.
+    """
+    if path is None:
+        yield
+        return
+    place, claim = Path(path), certificate.claim
+    new = not place.exists()
+    noise: NoiseKind = "secure" if certificate.release else "simulation"
+    place.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        epsilon, delta = (claim.epsilon, claim.delta) if budget is None else budget
+        kept = Ledger.open(place, replace(claim, epsilon=epsilon, delta=delta)) if new else Ledger.load(place)
+        claim = replace(claim, unit=kept.budget.unit) if whole else claim
+        if claim.trust == kept.budget.trust == "central":
+            # The noise is in the sums of a log, and all that is published follows from them.
+            claim = replace(claim, output=kept.budget.output)
+        body = kept._body(users, claim, certificate.events, recipient=recipient, what=what, noise=noise)
+        with kept._journal.transaction() as writer:
+            kept._require_budget(writer, users, claim, certificate.events)
+            receipt = writer.append("charge", body, span=users)
+            yield
+            writer.append("commit", {"charge": receipt.number}, refers=receipt.number)
+    except BaseException:
+        with suppress(TacitError):
+            # Another process may have charged it since.
+            if new and not Ledger.load(place).entries():
+                place.unlink()
+        raise
 
 
 def _budget(writer: Writer) -> PrivacyClaim:

@@ -42,8 +42,13 @@ def bound(epsilon: float, delta: float) -> str:
     return f"the probability of any conclusion changes by at most the factor {factor} (epsilon {epsilon:g}){more}"
 
 
-def judge(what: str, claimed: float, delta: float, certified: float) -> str:
-    """Whether a guarantee is true, in one sentence."""
+def judge(what: str, claimed: float, delta: float, certified: float, *, shuffled_later: bool = False) -> str:
+    """Whether a guarantee is true, in one sentence; messages that are `shuffled_later` can only show that it is."""
+    if shuffled_later and not certified <= claimed:
+        return (
+            f"{what} is neither shown nor refuted: a single message has epsilon {shown_up(certified)} at delta "
+            f"{delta:g}, where epsilon {claimed:g} is claimed, and no theorem here says what shuffling adds."
+        )
     if not certified <= claimed:
         return (
             f"{what} is FALSE: the accountant certifies no better than epsilon {shown_up(certified)} "

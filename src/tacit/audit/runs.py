@@ -330,7 +330,7 @@ def matched_distinguisher(
     first, second = (
         final_parameters(learner, silent, users, runs=1, seed=0, outcome=outcome)[0] for users in (one, other)
     )
-    require(bool((first != second).any()), "the two data sets must differ in what they teach", "no difference")
+    require(bool((first != second).any()), "the two data sets must differ in their statistics", "no difference")
     direction = (first - second) / np.linalg.norm(first - second)
     middle = float(direction @ (first + second)) / 2.0
     return lambda theta: float(direction @ theta) - middle

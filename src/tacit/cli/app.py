@@ -62,7 +62,7 @@ def _root(
         bool, typer.Option("--version", help="Show the version and exit.", callback=_show_version, is_eager=True)
     ] = False,
 ) -> None:
-    """Differentially private reinforcement learning: learn what works from people without being told about any."""
+    """Differentially private reinforcement learning: learn policies from user data with differential privacy."""
     if context.invoked_subcommand is None:
         typer.echo(context.get_help())
 

@@ -79,10 +79,10 @@ def _certify(
 
     from tacit.accounting.claims import PrivacyUnit
     from tacit.accounting.terms import NOISE_KINDS
-    from tacit.release.certification import certification
     from tacit.release.request import PrivacyRequest
     from tacit.release.table import certified
     from tacit.released.counts import CountShape
+    from tacit.runs.certification import certification
     from tacit.runs.config import DEFAULT_BATCH
 
     require(trust != "none", "trust must be central, shuffle or local", trust, "without trust nothing is certified")
@@ -140,8 +140,8 @@ def _certify(
 
 def _losses(request: PrivacyRequest, feedback: str, public_losses: bool, *, as_json: bool) -> None:
     """The same question about adversarial losses."""
-    from tacit.release.certification import loss_certification, loss_request
     from tacit.release.table import certified
+    from tacit.runs.certification import loss_certification, loss_request
 
     shape, trusts = request.shape, ("central", "local")
     require(request.trust in trusts, "adversarial losses are released under trust central or local", request.trust)

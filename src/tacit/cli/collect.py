@@ -51,7 +51,7 @@ def _new(
     directory: Directory,
     design: Annotated[Path, typer.Option(help="The design of the study: design.json of its directory.")],
     rehearsal: Annotated[
-        bool, typer.Option("--rehearsal", help="Simulation noise, which protects nobody; for made-up people only.")
+        bool, typer.Option("--rehearsal", help="Simulation noise without protection, for simulated people only.")
     ] = False,
     json: AsJson = False,
 ) -> None:

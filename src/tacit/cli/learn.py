@@ -20,6 +20,13 @@ if TYPE_CHECKING:
     from tacit.study.feature_mapping import FeatureMapping
     from tacit.study.learning import Behaviour, Learned, LearnRequest
 
+LedgerFile = Annotated[
+    Path | None, typer.Option(help="The ledger that is charged; LOG.ledger.db beside the log by default.")
+]
+Budget = Annotated[
+    str | None, typer.Option(help="Of a new ledger: EPSILON,DELTA for every person; the claim by default.")
+]
+NOWHERE = "--out must be given: a release that is not kept costs its people the same"
 EVERY = 1_000_000
 """After so many rows a line says how far the reading is."""
 
@@ -55,12 +62,8 @@ def _learn(
         float | None, typer.Option(help="Compare by weights (snips): the least propensity that a row may have.")
     ] = None,
     out: Annotated[Path | None, typer.Option(help="A new directory for policy, certificate and release.")] = None,
-    ledger: Annotated[
-        Path | None, typer.Option(help="The ledger that is charged; LOG.ledger.db beside --out by default.")
-    ] = None,
-    budget: Annotated[
-        str | None, typer.Option(help="Of a new ledger: EPSILON,DELTA for every person; the claim by default.")
-    ] = None,
+    ledger: LedgerFile = None,
+    budget: Budget = None,
     key: Annotated[Path | None, typer.Option(help="The private key that signs them.")] = None,
     check_only: Annotated[bool, typer.Option("--check-only", help="Check the log, release nothing.")] = False,
     dry_run: Annotated[
@@ -69,8 +72,6 @@ def _learn(
     json: AsJson = False,
 ) -> None:
     """Learn a policy from a log with one private release; every run of this command is a release and costs anew."""
-    from dataclasses import replace
-
     from tacit.planning.widths import DEFAULT_Z
     from tacit.randomness import SecureNoise
     from tacit.runs.signature import sign
@@ -91,7 +92,7 @@ def _learn(
         hint = "say 'known' if actions were chosen by step and state only" if name == "--behaviour" else ""
         require(value is not None, f"{name} must be given", None, hint)
     if out is None and not dry_run:
-        raise InvalidInput("--out must be given: a release that is not kept costs its people the same")
+        raise InvalidInput(NOWHERE)
     if out is not None:
         check_target(out)
     limits = _limits(budget)
@@ -104,7 +105,7 @@ def _learn(
             behaviour == "known", "--behaviour must be 'known': actions were chosen by the features only", behaviour
         )
         asked_for = {"epsilon": epsilon, "delta": delta, "reports_per_person": reports_per_person, "keep": keep}
-        kept_at = None if dry_run or out is None else ledger or out.parent / f"{log.stem}.ledger.db"
+        kept_at = None if dry_run or out is None else ledger or _ledger_of(log)
         _learn_features(
             log,
             featured,
@@ -137,13 +138,9 @@ def _learn(
         _outlook(request if split is None else split.request, certificates[0], as_json=json)
         return
     # All noise is Gaussian: the release with the larger epsilon costs more at every delta, and a person is in one.
-    certificate, charged = (
-        max(certificates, key=lambda one: one.epsilon),
-        ledger or out.parent / f"{log.stem}.ledger.db",
-    )
-    asked = None if limits is None else replace(certificate.claim, epsilon=limits[0], delta=limits[1])
+    certificate, charged = max(certificates, key=lambda one: one.epsilon), ledger or _ledger_of(log)
     what = "stage-wise counts of a log"
-    with releasing(out, charged, certificate, people=episodes.people, what=what, budget=asked) as place:
+    with releasing(out, charged, certificate, people=episodes.people, what=what, budget=limits) as place:
         learned = learn_from(request, episodes, noise) if split is None else split.learn(noise)
         save_learned(learned, place, key=key)
     written = out / "learned.json"
@@ -190,8 +187,7 @@ def _learn_features(
     if ledger is None or out is None:
         say(certificate.describe())
         return
-    budget = None if limits is None else replace(certificate.claim, epsilon=limits[0], delta=limits[1])
-    with releasing(out, ledger, certificate, people=found.people, what=FEATURE_MOMENTS, budget=budget) as place:
+    with releasing(out, ledger, certificate, people=found.people, what=FEATURE_MOMENTS, budget=limits) as place:
         fitted = learn_from_rows(request, found, SecureNoise(), "secure")
         save_learned(fitted, place, key=key)
     _show_fitted(fitted, out / "learned.json", ledger, as_json=json)
@@ -210,6 +206,11 @@ def _show_fitted(fitted: FeatureLearned, written: Path, ledger: Path, *, as_json
     print_table(["feature (95 % interval)", *actions], fitted.table(), numeric=list(range(1, len(actions) + 1)))
     say("a second release from the same log costs its people the same again")
     say(f"written: {written}; charged: {ledger}")
+
+
+def _ledger_of(log: Path) -> Path:
+    """Beside the log, wherever its releases are written to; of a dataset by name, in the working directory."""
+    return Path(f"{log.name if str(log).startswith('minari:') else log.with_suffix('')}.ledger.db")
 
 
 def _limits(budget: str | None) -> tuple[float, float] | None:
@@ -239,19 +240,23 @@ def _evaluate(
     trust: Annotated[str, typer.Option(help="central; shuffle and local play every person's device.")] = "central",
     against_log: Annotated[bool, typer.Option(help="Compare with the log's own policy.")] = True,
     out: Annotated[Path | None, typer.Option(help="A new .json file for values, certificate and release.")] = None,
+    ledger: LedgerFile = None,
+    budget: Budget = None,
     key: Annotated[Path | None, typer.Option(help="The private key that signs it.")] = None,
     json: AsJson = False,
 ) -> None:
     """Estimate what policies would have earned on the people of a log, with one private release."""
     from tacit.cli.policy import load_policy
+    from tacit.randomness import SecureNoise
     from tacit.runs.signature import sign
-    from tacit.study.evaluation import evaluate
-    from tacit.study.learn_files import check_new_file, evaluation_to_dict, save_evaluation
+    from tacit.study.evaluation import VALUES, evaluate_episodes, read_evaluated
+    from tacit.study.learn_files import check_new_file, evaluation_to_dict, releasing, save_evaluation
 
-    if out is not None:
-        check_new_file(out)
+    if out is None:
+        raise InvalidInput(NOWHERE)
+    check_new_file(out)
+    limits = _limits(budget)
     if key is not None:
-        require(out is not None, "--key signs what is written and needs --out", str(key))
         sign({}, key)
     named = {}
     for text in policies:
@@ -261,7 +266,7 @@ def _evaluate(
         require(label not in named, "policies must have different names", label, "write NAME=FILE")
         named[label] = load_policy(place)[0]
     known = propensity in ("column", "estimated")
-    found = evaluate(
+    request, episodes = read_evaluated(
         named,
         log,
         mapping,
@@ -276,11 +281,14 @@ def _evaluate(
         trust=cast("Any", trust),
         progress=_progress(),
     )
-    written = None if out is None else save_evaluation(found, out, key=key)
+    charged, certificate = ledger or _ledger_of(log), request.certificate("secure")
+    with releasing(out, charged, certificate, people=request.people, what=VALUES, budget=limits, whole=True) as place:
+        found = evaluate_episodes(request, episodes, SecureNoise())
+        save_evaluation(found, place, key=key)
     if json:
         content = evaluation_to_dict(found)
         kept = {name: content[name] for name in ("certificate", "summary")}
-        print_json({**kept, "written": None if written is None else str(written)})
+        print_json({**kept, "written": str(out), "ledger": str(charged)})
         return
     say(found.certificate.describe())
     head = [
@@ -302,9 +310,9 @@ def _evaluate(
     ]  # fmt: skip
     print_table(head, rows, numeric=[1, 4, 5])
     said = {"column": "from the log's column", "estimated": "estimated privately from the same log, and charged"}
-    say(f"propensities: {said.get(propensity, 'of a known rule')}")
+    say(f"propensities: {'none are needed' if estimator == 'dm' else said.get(propensity, 'of a known rule')}")
     say("a second release from the same log costs its people the same again")
-    say("nothing was written (give --out to keep it)" if written is None else f"written: {written}")
+    say(f"written: {out}; charged: {charged}")
 
 
 def _check(log: Path, mapping: Path, reports: int, *, as_json: bool) -> None:

@@ -8,7 +8,7 @@
     lin-ucb       mean·x + z ‖covariance^½ x‖
     lin-greedy    mean·x
     last batch    mean·x, and nobody reports
-    valid         lin-ucb with a region that contains the parameters with probability 95 % (`planning.linear_bounds`)
+    valid         lin-ucb with a region that contains the parameters with probability 95 % (`planning.linear_posterior`)
 
 The same numbers serve every world, every size, one parameter or many, central and shuffle trust: none is tuned per
 world. No theorem gives them.
@@ -16,7 +16,7 @@ world. No theorem gives them.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
@@ -26,8 +26,15 @@ from tacit.arrays import Floats, Ints
 from tacit.errors import InvalidInput, NotSupported, require_count, require_real
 from tacit.learners.contract import PlanningLearner, statistics_of
 from tacit.learners.schedules import given_stages, growing_batches
-from tacit.planning.linear_bounds import LinearRegion, linear_region
-from tacit.planning.linear_posterior import DRAWS, INFLATION, LinearPosterior, linear_posterior, thompson_draws
+from tacit.planning.linear_posterior import (
+    DRAWS,
+    INFLATION,
+    LinearPosterior,
+    LinearRegion,
+    linear_posterior,
+    linear_region,
+    thompson_draws,
+)
 from tacit.policies import LinearPolicy
 from tacit.protocol import Constants, Plan, PrivateStatistics
 from tacit.released.moments import MomentNoise, MomentQuery, MomentShape, MomentStatistics, empty_moments
@@ -53,8 +60,8 @@ class FeatureRequest:
     z: float | None
     noise: MomentNoise
     options: Mapping[str, str]
-    gaussian: bool = False
-    """Whether the noise of sums is sub-Gaussian with its own variance, or there is none."""
+    bounded: bool = False
+    """Whether valid regions hold: linear rewards, |θ| at most 1/2, and sub-Gaussian noise in sums, or none."""
     sizes: tuple[int, ...] | None = None
     """The users of every stage that reports, where they are fixed; None: the learner's own schedule."""
     contexts: Floats | None = None
@@ -89,7 +96,7 @@ def policy_of(
 ) -> LinearPolicy:
     """What a batch of people follows; `rng` draws what Thompson sampling needs.
 
-    >>> found = believed(empty_moments(MomentShape(features=2, actions=3, shared=False)))
+    >>> found = linear_posterior(*empty_moments(MomentShape(features=2, actions=3, shared=False))[:4])
     >>> policy_of(found, 3, learner="lin-ts", z=0.2, rng=np.random.default_rng(0)).coefficients.shape
     (32, 3, 2)
     """
@@ -98,11 +105,6 @@ def policy_of(
     if learner == "lin-ucb":
         return LinearPolicy(found.mean[None], actions, widths=np.asarray(z * np.linalg.cholesky(found.covariance)))
     return LinearPolicy(thompson_draws(found, rng, inflation=z), actions)
-
-
-def believed(moments: MomentStatistics) -> LinearPosterior:
-    """The posterior of these moments."""
-    return linear_posterior(moments.gram, moments.rewards, moments.gram_variance, moments.reward_variance)
 
 
 class LinearBatches(PlanningLearner[Any, MomentQuery]):
@@ -134,12 +136,13 @@ class LinearBatches(PlanningLearner[Any, MomentQuery]):
     def _query(self, stage: int) -> MomentQuery:
         return REPORT
 
-    def _posterior(self, belief: Any) -> LinearPosterior:
-        raise NotImplementedError
-
     def posterior(self, belief: Any) -> LinearPosterior:
         """What is known of the parameters, with the noise of the releases in it."""
-        return self._posterior(belief)
+        return linear_posterior(*self.sums(belief))
+
+    def sums(self, belief: Any) -> Sequence[Floats]:
+        """Ĝ and v̂ over all releases, and the variance of their noise."""
+        raise NotImplementedError
 
     def _planned(self, belief: Any, policy: LinearPolicy) -> Any:
         """The belief, once it is known what the batch follows."""
@@ -166,7 +169,7 @@ class LinearBatches(PlanningLearner[Any, MomentQuery]):
         z = 0.0 if last else self._width
         if self.constants == "valid":
             return self._optimistic(belief, last)
-        return policy_of(self._posterior(belief), self.shape.actions, learner=self.name, z=z, rng=rng)
+        return policy_of(self.posterior(belief), self.shape.actions, learner=self.name, z=z, rng=rng)
 
     def _optimistic(self, belief: Any, last: bool) -> LinearPolicy:
         raise NotImplementedError
@@ -203,10 +206,13 @@ class LinearLearner(LinearBatches):
 
     def __init__(self, request: FeatureRequest) -> None:
         if request.constants == "valid":
-            if not request.gaussian:
-                raise NotSupported("valid regions need noise with sub-Gaussian sums: use trust central, or practical")
+            if not request.bounded:
+                raise NotSupported(
+                    "valid regions need linear rewards, parameters no longer than 1/2 and sub-Gaussian noise: use "
+                    "linear-bandit under trust central or none, or constants 'practical'"
+                )
             if request.z is not None:
-                raise InvalidInput("z belongs to the practical rule; leave it out with constants 'valid'")
+                raise InvalidInput("z belongs to the practical rule; remove it with constants 'valid'")
         super().__init__(request)
         if self.constants == "valid":
             self.z = None
@@ -219,8 +225,9 @@ class LinearLearner(LinearBatches):
         """Nothing is known."""
         return LinearBelief(empty_moments(self.shape), np.zeros(1, dtype=np.int64))
 
-    def _posterior(self, belief: LinearBelief) -> LinearPosterior:
-        return believed(belief.moments)
+    def sums(self, belief: LinearBelief) -> Sequence[Floats]:
+        """As they were released."""
+        return belief.moments[:4]
 
     def region(self, belief: LinearBelief) -> LinearRegion:
         """Where the parameters are, with probability 95 % over the whole run: the constants 'valid'."""
@@ -288,10 +295,16 @@ class LocalLinearLearner(LinearBatches):
         prior = np.broadcast_to(4.0 * d * np.eye(d), (M, d, d)).copy()
         return LocalBelief(prior, np.zeros((M, d)), np.zeros((M, d, d)), np.zeros(1, dtype=np.int64))
 
-    def _posterior(self, belief: LocalBelief) -> LinearPosterior:
+    def posterior(self, belief: LocalBelief) -> LinearPosterior:
+        """The Gaussian law of what was added."""
         covariance = np.linalg.inv(belief.precision)
         covariance = (covariance + covariance.transpose(0, 2, 1)) / 2.0
         return LinearPosterior(np.matmul(covariance, belief.weighted[:, :, None])[:, :, 0], covariance)
+
+    def sums(self, belief: LocalBelief) -> Sequence[Floats]:
+        """Sums without noise that tell as much: 4 Ĝ is the precision of the messages, declared rows taken as true."""
+        M, d = belief.weighted.shape
+        return (belief.precision / 4.0 - d * np.eye(d), belief.weighted / 4.0, np.zeros(M), np.zeros(M))
 
     def _planned(self, belief: LocalBelief, policy: LinearPolicy) -> LocalBelief:
         x, rng = self._rows, np.random.default_rng(0)  # which declared row takes which draw is public, too

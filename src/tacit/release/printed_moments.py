@@ -12,7 +12,8 @@ A node, or a user, with entries of deviation σ beside the diagonal and √2 σ 
     μ² = (1 − c² + (1 + c)/2)/σ² ≤ 25/(16 σ²) = (L̃²/σ)²,    c the cosine between their rows, rewards opposite
 
 and a person is in m nodes. Under shuffle trust messages are Gaussian: what the exact accountant certifies is one
-message alone, because it has no theorem about the amplification of such noise. The constants are quoted from memory of
+message alone, because it has no theorem about the amplification of such noise. That is an upper bound, which refutes
+nothing. The constants are quoted from memory of
 the papers; they have not been compared with the texts.
 """
 
@@ -101,8 +102,11 @@ class PrintedMoments:
     def certificate(self) -> Certificate:
         """What the exact accountant finds."""
         families = tuple(CertifiedFamily.of(one, noise="gaussian", std=self.sigma) for one in self.families())
-        says = f"(epsilon {self.claim.epsilon:g}, delta {self.claim.delta:g}) by sigma {self.sigma:.4g} per node"
-        return certify(self.events(), families, self.claim, calibration="paper", paper_says=says, by=self)
+        claim = self.claim
+        says = f"epsilon {claim.epsilon:g}, delta {claim.delta:g} by sigma {self.sigma:.4g} per node, from memory"
+        # Of a single message nothing follows for what a paper says of shuffled ones.
+        quoted = None if claim.trust == "shuffle" else says
+        return certify(self.events(), families, claim, calibration="paper", paper_says=quoted, by=self)
 
     def planned(self, batches: Sequence[Any], following: Sequence[int] | None = None) -> Self:
         """The noise does not depend on the schedule."""

@@ -18,11 +18,9 @@ from functools import lru_cache
 from typing import Any, Protocol
 
 from tacit.accounting.claims import PrivacyUnit
+from tacit.environments.bandits import DoseBandit, FeatureBandit
 from tacit.environments.discretise import Rows
-from tacit.environments.dose_bandit import DoseBandit
-from tacit.environments.layered import LayeredMDP
-from tacit.environments.layered_worlds import LossWorld
-from tacit.environments.linear_bandit import FeatureBandit
+from tacit.environments.layered import LayeredMDP, LossWorld
 from tacit.environments.live import LiveWorld
 from tacit.environments.registry import ENVIRONMENTS, Environment, make_environment
 from tacit.environments.state_features import SeenMDP, seen_through
@@ -75,8 +73,7 @@ class RunBuilder(Protocol):
 def tabular_environment(chosen: RunRequest) -> Countable:
     """The tabular or live environment of a run; what only learners of adversarial losses have is refused."""
     refuse_losses(chosen)
-    given = chosen.config.environment
-    found = _named(given) if isinstance(given, str) else given
+    found = _environment(chosen.config)
     if isinstance(found, LossWorld | LayeredMDP):
         known = ", ".join(_loss_learners())
         raise InvalidInput(
@@ -95,14 +92,15 @@ def tabular_environment(chosen: RunRequest) -> Countable:
     if chosen.config.sees is None:
         return found
     if not isinstance(found, TabularMDP):
-        raise NotSupported(f"{found.name} is seen through its discretiser already; leave sees out, or change that")
+        raise NotSupported(f"{found.name} is seen through its discretiser already; remove sees, or change that")
     return seen_through(found, chosen.config.sees).for_run(chosen.config.trust)
 
 
-def _named(spec: str) -> Environment:
-    """The environment of this name; tables do not change, so the runs of a sweep share one."""
-    builder = ENVIRONMENTS.get(spec.partition(":")[0].strip())
-    return make_environment(spec) if builder is None else _shared(spec, builder)  # a live world is no table
+def _environment(config: RunConfig) -> Environment | LayeredMDP:
+    """The environment of a run; tables do not change, so the runs of a sweep share one."""
+    spec = config.environment
+    builder = ENVIRONMENTS.get(spec.partition(":")[0].strip()) if isinstance(spec, str) else None
+    return config.world() if builder is None else _shared(str(spec), builder)  # a live world is no table
 
 
 @lru_cache(maxsize=8)

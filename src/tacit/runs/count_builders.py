@@ -18,7 +18,7 @@ from tacit.protocol import Learner, Privatizer, Totals
 from tacit.release.counts_contract import count_precision, sampling_of, sum_precision
 from tacit.release.table import make_privatizer
 from tacit.released.batches import BatchQuery
-from tacit.released.printed_radii import printed_radii
+from tacit.released.precision import printed_radii
 from tacit.runs.builder import Countable, RunRequest, count_shape, privacy_request, tabular_environment
 from tacit.runs.warm_start import after_log, log_counts
 
@@ -72,7 +72,7 @@ class BatchBuilder:
     def privatizer(self, chosen: RunRequest, environment: Countable) -> Privatizer[Any, Any, Any]:
         """Of batches of any size, until the learner has planned them."""
         if chosen.config.batch is not None:
-            raise InvalidInput(f"{chosen.name} plans the sizes of its batches itself; leave batch out")
+            raise InvalidInput(f"{chosen.name} plans the sizes of its batches itself; remove batch")
         request = privacy_request(chosen, BatchQuery, count_shape(chosen, environment))
         printed: Any = chosen.options.get("variant", request.variant)
         made: Privatizer[Any, Any, Any] = after_log(replace(request, variant=printed), chosen.config.start, environment)
@@ -106,7 +106,7 @@ def _reference(name: str, mdp: Countable) -> Policy:
     """Simulation only: the policy of a reference line."""
     if not isinstance(mdp, TabularMDP):
         if isinstance(mdp, SeenMDP) and name != "uniform":
-            raise NotSupported(f"what is {name} depends on the states, not on features alone; leave sees out")
+            raise NotSupported(f"what is {name} depends on the states, not on features alone; remove sees")
         if name != "uniform":
             raise NotSupported(f"{mdp.name} has no table, so {name} is unknown there; use 'uniform'")
         return uniform_policy(mdp.horizon, mdp.num_states, mdp.num_actions)

@@ -7,9 +7,8 @@ from typing import Any, Final
 import numpy as np
 
 from tacit.arrays import Floats
-from tacit.environments.linear_bandit import FeatureBandit
+from tacit.environments.bandits import FeatureBandit
 from tacit.environments.live import LiveWorld
-from tacit.environments.registry import make_environment
 from tacit.errors import InvalidInput, NotSupported
 from tacit.learners.linear import FeatureRequest
 from tacit.learners.linucb_published import PUBLISHED
@@ -39,8 +38,7 @@ class FeatureBuilder:
     def environment(self, chosen: RunRequest) -> RowWorld:
         """A world of rows."""
         refuse_losses(chosen)
-        given = chosen.config.environment
-        found = make_environment(given) if isinstance(given, str) else given
+        found = chosen.config.world()
         if isinstance(found, LiveWorld):
             _ = rows_of(found)
         elif not isinstance(found, FeatureBandit):
@@ -55,7 +53,7 @@ class FeatureBuilder:
     def privatizer(self, chosen: RunRequest, environment: RowWorld) -> Privatizer[Any, Any, Any]:
         """Of batches of any size, until the learner has planned them."""
         if chosen.config.batch is not None:
-            raise InvalidInput(f"{chosen.name} plans the sizes of its batches itself; leave batch out")
+            raise InvalidInput(f"{chosen.name} plans the sizes of its batches itself; remove batch")
         wanted, calibrated = PUBLISHED.get(chosen.name), chosen.config.calibration == "paper"
         if wanted is not None and (chosen.config.trust != wanted or not calibrated):
             raise NotSupported(
@@ -82,7 +80,7 @@ class FeatureBuilder:
                 z=config.z,
                 noise=privatizer,
                 options=chosen.options,
-                gaussian=config.trust in ("none", "central"),
+                bounded=config.trust in ("none", "central") and getattr(environment, "model", "") == "linear",
                 contexts=declared_rows(environment) if config.trust == "local" else None,
             )
         )

@@ -31,19 +31,16 @@ import numpy as np
 
 from tacit.accounting.claims import Trust
 from tacit.arrays import Floats
+from tacit.environments.bandits import DoseBandit
 from tacit.environments.discretise import Bins, Product
-from tacit.environments.dose_bandit import DoseBandit
 from tacit.environments.live import LiveWorld
-from tacit.environments.registry import make_environment
 from tacit.environments.state_features import SeenMDP
 from tacit.environments.tabular import TabularMDP
 from tacit.errors import InvalidInput, require, require_count, require_real
-from tacit.learners.gradient import GradientParameters
+from tacit.learners.gradient import GradientParameters, GradientSettings, read_settings
 from tacit.learners.gradient import GradientRequest as LearnerRequest
-from tacit.learners.gradient_settings import GradientSettings, read_settings
 from tacit.learners.network import make_network
-from tacit.policies.network import network_dimension
-from tacit.policies.softmax import parameters_of, public_features, score_bound, tabular_features
+from tacit.policies.softmax import network_dimension, parameters_of, public_features, score_bound, tabular_features
 from tacit.protocol import Constants, Learner, Privatizer
 from tacit.release.gradient import GradientPrivatizer
 from tacit.release.gradient_noise import GradientSpec
@@ -150,8 +147,7 @@ class GradientBuilder:
     def environment(self, chosen: RunRequest) -> Countable | DoseBandit:
         """A tabular environment, or a dose bandit."""
         refuse_losses(chosen)
-        given = chosen.config.environment
-        found = make_environment(given) if isinstance(given, str) else given
+        found = chosen.config.world()
         return found if isinstance(found, DoseBandit) else tabular_environment(chosen)
 
     def privatizer(self, chosen: RunRequest, environment: Countable | DoseBandit) -> Privatizer[Any, Any, Any]:
@@ -184,7 +180,7 @@ class GradientBuilder:
         """Its step is as large as theory, or the noise, allows."""
         config, settings = chosen.config, read_settings(chosen.name, chosen.options)
         if config.z is not None:
-            raise InvalidInput(f"{chosen.name} has no confidence widths; leave z out")
+            raise InvalidInput(f"{chosen.name} has no confidence widths; remove z")
         own = settings.kl if settings.name == TRUST_REGION else settings.step
         if own is not None and config.constants is not None:
             raise InvalidInput("a step or radius of your own replaces the constants; leave one of the two out")

@@ -19,7 +19,6 @@ from tacit.accounting.certificate import Certificate
 from tacit.accounting.claims import PrivacyClaim
 from tacit.arrays import Floats, Ints
 from tacit.environments.live import LiveWorld
-from tacit.environments.registry import make_environment
 from tacit.environments.state_features import SeenMDP
 from tacit.environments.tabular import TabularMDP
 from tacit.errors import InvalidInput, NotSupported, require
@@ -323,9 +322,7 @@ class Result:
         counts = row.asks in (Totals, BatchQuery) and not row.reference
         if self.config.because is not None or not counts or not self.resolved.staged or not apart:
             return None
-        given = self.config.environment
-        world = make_environment(given) if isinstance(given, str) else given
-        if not getattr(world, "stationary", False):
+        if not getattr(self.config.world(), "stationary", False):
             return None
         how = "'auto' chooses one that shares them" if sharing is None else f"{name}:{sharing}=true shares them"
         return f"the world is declared stationary, and {name} learns every step apart; {how}"

@@ -22,7 +22,7 @@ class ReturnBuilder:
     def privatizer(self, chosen: RunRequest, environment: Countable) -> Privatizer[Any, Any, Any]:
         """Of bits, whoever is in which group."""
         if chosen.config.batch is not None:
-            raise InvalidInput(f"{chosen.name} plans the sizes of its batches itself; leave batch out")
+            raise InvalidInput(f"{chosen.name} plans the sizes of its batches itself; remove batch")
         return make_privatizer(privacy_request(chosen, ReturnQuery, count_shape(chosen, environment)))
 
     def learner(self, chosen: RunRequest, environment: Countable, privatizer: Any) -> Learner[Any, Any, Any]:

@@ -16,8 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from tacit.arrays import Floats, Ints
 from tacit.callbacks import Callback, Checkpoint, all_callbacks
-from tacit.environments.layered import LayeredMDP
-from tacit.environments.layered_worlds import LossTable
+from tacit.environments.layered import LayeredMDP, LossTable
 from tacit.environments.tabular import TabularMDP
 from tacit.errors import MAX_WORKERS, NotSupported, error_context, require, require_count, with_suggestions
 from tacit.executors import check_engine

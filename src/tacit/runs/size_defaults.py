@@ -23,7 +23,6 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Final
 
-from tacit.environments.registry import make_environment
 from tacit.learners.auto import LARGE
 from tacit.learners.table import learner_row
 from tacit.noise.table import MECHANISMS
@@ -65,7 +64,7 @@ def apply_size_defaults(config: RunConfig) -> RunConfig:
     alone = config.trust != "shuffle" and config.batch in (None, 1)
     if row.asks is not Totals or not alone or config.calibration != "tight":
         return config
-    world = make_environment(config.environment) if isinstance(config.environment, str) else config.environment
+    world = config.world()
     sizes = [getattr(world, size, None) for size in ("horizon", "num_states", "num_actions")]
     if not all(isinstance(size, int) for size in sizes):
         return config  # assembling it says what is wrong

@@ -117,7 +117,7 @@ def is_local(path: Path) -> bool:
     return isinstance(path, Path)
 
 
-def check_writable(path: Path) -> None:
+def check_writable(path: Path, option: str = "--out") -> None:
     """Raise unless `path` is, or could become, a directory in which this process may write; writes nothing.
 
     What a remote file system allows it says when it is written to.
@@ -130,9 +130,9 @@ def check_writable(path: Path) -> None:
     while not os.path.lexists(nearest) and nearest != nearest.parent:
         nearest = nearest.parent
     if not nearest.is_dir():
-        raise InvalidInput(f"cannot write to {path}: {nearest} is not a directory; choose another with --out")
+        raise InvalidInput(f"cannot write to {path}: {nearest} is not a directory; choose another with {option}")
     if not os.access(nearest, os.W_OK | os.X_OK):
-        raise InvalidInput(f"cannot write to {path}: no permission in {nearest}; choose another with --out")
+        raise InvalidInput(f"cannot write to {path}: no permission in {nearest}; choose another with {option}")
 
 
 @contextlib.contextmanager

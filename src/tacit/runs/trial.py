@@ -64,7 +64,7 @@ def trial(
     users
         How many users each arm has.
     environment
-        The environment, if `policy` does not say it.
+        The environment, if `policy` does not say it; that of a result which was read, if code of yours makes it.
     against
         The baseline: a name, a table or a policy; None: one arm.
     trust, epsilon, delta
@@ -108,7 +108,7 @@ def trial(
     certificate = arms.certificate()
     if people == "same":
         if target.certificate is None:
-            raise InvalidInput("people who come again need the run they were in; hand over its result, or say 'fresh'")
+            raise InvalidInput("people='same' needs the run; pass its result, or use people='fresh'")
         certificate = composed(target.certificate, certificate)
     found = TrialResult(
         environment=target.name,
@@ -155,7 +155,6 @@ def _target(policy: object, environment: Any, against: object, seed: int | None)
 
 
 def _of_run(found: Result | Bundle, environment: Any, against: object, seed: int | None) -> _Target:
-    require(environment is None, "a result has its environment; leave environment out", "another")
     if isinstance(found, Bundle):
         chosen, policy = found.seed, found.policy
         require(seed in (None, chosen), f"the bundle holds seed {chosen}", seed)
@@ -164,6 +163,11 @@ def _of_run(found: Result | Bundle, environment: Any, against: object, seed: int
         policy = found.policy_of(chosen)
     parts = assemble(found.config)
     world, _ = trial_world(parts.mdp)
+    if environment is not None:  # that of the run, named by the caller where a file may not (`LiveWorld.make`)
+        own: Any = make_environment(environment) if isinstance(environment, str) else environment
+        same = isinstance(own, LiveWorld) and own.fingerprint() == world.fingerprint()
+        require(same, "a result has its environment; leave environment out", "another")
+        world = own
     baseline, name = parts.baseline, baseline_name(found.config)
     if against is not None:
         baseline, name = baseline_policy(world, baseline_table(against)), _shown(against, "baseline")

@@ -33,7 +33,8 @@ from tacit._version import __version__
 from tacit.accounting.certificate import FIRST_ENTRIES, Certificate
 from tacit.accounting.terms import is_day
 from tacit.documents import differences, digest, json_values, same, without_seal
-from tacit.errors import InvalidInput, TacitError, require
+from tacit.environments.live_sources import PRESETS
+from tacit.errors import ForeignCode, InvalidInput, TacitError, require
 from tacit.learners.table import learner_row
 from tacit.policies import (
     AnyPolicy,
@@ -44,11 +45,11 @@ from tacit.policies import (
     policy_from_dict,
 )
 from tacit.release.arms import make_arms
-from tacit.release.certification import certified_again
 from tacit.release.gradient import both_claims
 from tacit.released.losses import LayeredShape
 from tacit.released.moments import MomentShape
 from tacit.runs.assemble import Assembled, assemble
+from tacit.runs.certification import certified_again
 from tacit.runs.config import RunConfig, as_seeds, parse_learner
 from tacit.runs.manifest import DIGESTS, doubts_about_files, manifest_digest
 from tacit.runs.run_facts import derive, make_header, make_labels, make_privacy
@@ -167,6 +168,8 @@ class Findings:
         """What cannot be derived again at all is wrong."""
         try:
             yield
+        except ForeignCode as error:
+            self.unknown.append(f"{what}: {error}")
         except (TacitError, KeyError, TypeError, ValueError, AttributeError, IndexError, ArithmeticError) as error:
             self.wrong.append(f"{what}: {error if isinstance(error, TacitError) else type(error).__name__}")
 
@@ -244,7 +247,7 @@ def kept_config(header: Mapping[str, Any], model: Any = None) -> RunConfig:
     plain = dict(header["config"])
     if plain.get("trust", "none") != "none" and plain.get("delta") is None:
         plain["delta"] = 0.0
-    return RunConfig.from_dict(plain, model=model)
+    return RunConfig.from_dict(plain, model=model, stated=header.get("world") or {})
 
 
 def check_version(found: Findings, version: object) -> None:
@@ -298,6 +301,8 @@ def _run(directory: Path) -> Findings:
         texts = {name: header.get(name) for name in ("experiment", "label", "command")}
         plain = all(isinstance(text, str) for text in texts.values())
         require(plain, "experiment, label and command must be text", "something else")
+        if facts.world is not None and facts.world.get("source", "") not in {"", *PRESETS}:
+            found.not_derived.append("actions and observations of its environment")
         world = _here(facts.world, header.get("world"))
         named: dict[str, str] = {name: str(text) for name, text in texts.items()}
         gives = make_header(facts.config, facts.resolved, **named, version=str(version), world=world)
@@ -359,9 +364,9 @@ def _comparison(place: Path) -> Findings:
     texts = all(isinstance(index.get(name), str) for name in ("name", "version", "command"))
     if set(index) != set(names) or index["format"] != 1 or not texts or len(set(index["runs"])) != len(runs):
         found.wrong.append(f"{INDEX} is not as tacit writes it")
-    names = {f"{run.relative_to(place).as_posix()}/{DIGESTS}" for run in runs}
+    listed = {f"{run.relative_to(place).as_posix()}/{DIGESTS}" for run in runs}
     inside = [name for name in found.looked_at if name.endswith(f"/{DIGESTS}")]
-    found.wrong += [f"{name} is of no run in {INDEX}" for name in inside if name not in names]
+    found.wrong += [f"{name} is of no run in {INDEX}" for name in inside if name not in listed]
     for run in runs:
         name = run.relative_to(place).as_posix()
         if not RunDirectory(run).begun:
@@ -513,7 +518,7 @@ def _bundle(content: Mapping[str, Any]) -> Findings:
         found.wrong.append(f"a bundle has the entries {', '.join(sorted(entries))}")
         return found
     with found.deriving("its configuration gives no certificate"):
-        config = RunConfig.from_dict(content["config"])
+        config = RunConfig.from_dict(content["config"], stated={})
         found.compare(content["config"], config.to_dict(), "config", version)
         parts = assemble(config)
         found.compare(content["claim"], parts.claim.to_dict(), "claim", version)
@@ -550,10 +555,13 @@ def _cells(found: Findings, runs: Sequence[Mapping[str, Any]]) -> None:
     """Committed results: the certified epsilon of every run whose command can be read."""
     derived = 0
     for run in runs:
-        config = _from_command(run["command"])
-        if config is None:
+        try:
+            config = _from_command(run["command"])
+            if config is None:
+                continue
+            certificate, stated = assemble(config).certificate, run["certified epsilon"]
+        except ForeignCode:  # one that could be derived only by running it counts as not derived
             continue
-        certificate, stated = assemble(config).certificate, run["certified epsilon"]
         derived += 1
         # Null is written for infinity: no protection, or none that the accountant could find.
         now = None if math.isinf(certificate.epsilon) else certificate.epsilon

@@ -22,6 +22,7 @@ from tacit.accounting.certificate import Certificate, CertifiedFamily, certify
 from tacit.accounting.claims import PrivacyClaim, PrivacyUnit
 from tacit.accounting.composition import delta_of
 from tacit.accounting.events import Events
+from tacit.accounting.terms import NOISE_KINDS, NoiseKind
 from tacit.documents import digest
 from tacit.errors import MAX_HORIZON, MAX_REPORTS, InvalidInput, NotSupported, require, require_count
 from tacit.protocol import TOTALS
@@ -31,6 +32,7 @@ from tacit.release.table import make_privatizer
 from tacit.release.totals_release import TotalsPlan, TotalsRelease
 from tacit.released.counts import CountShape, CountStatistics
 from tacit.runs.storage import read_json
+from tacit.runs.storage_paths import complete_files
 
 if TYPE_CHECKING:
     from tacit.runs.config import RunConfig
@@ -55,6 +57,8 @@ class WarmStart:
     epsilon: float
     delta: float
     payloads: tuple[bytes, ...]
+    noise: NoiseKind
+    """Where the noise of the log came from: what begins with a simulation is one."""
     name: str = field(default="learned.json", compare=False)
 
     def __repr__(self) -> str:
@@ -74,20 +78,8 @@ class WarmStart:
         known = content.get("format") == "tacit-learned"
         require(known, f"{place} must be the learned.json of tacit learn", content.get("format"))
         require(content.get("digest") == digest(content), f"{place} must be as it was written", "another digest")
-        asked, policy = content["request"], content["policy"]
-        usual = asked.get("learner", "pessimism")
-        require(usual == "pessimism", "start must be of a log that pessimism learned from", usual)
-        reward = asked["mapping"]["reward"]
-        return cls.from_dict(
-            {
-                **{name: policy[name] for name in ("states", "actions", "horizon")},
-                **{name: asked[name] for name in ("people", "epsilon", "delta")},
-                "reports": asked["reports_per_person"],
-                "rewards": [reward["low"], reward["high"]],
-                "payloads": content["payloads"],
-            },
-            name=str(given),
-        )
+        with complete_files(place.parent):
+            return cls.from_dict(_start_of(content), name=str(given))
 
     @classmethod
     def from_dict(cls, plain: Mapping[str, Any], name: str = "learned.json") -> WarmStart:
@@ -104,8 +96,10 @@ class WarmStart:
             epsilon=plain["epsilon"],
             delta=plain["delta"],
             payloads=tuple(base64.b64decode(text, validate=True) for text in plain["payloads"]),
+            noise=plain["noise"],
             name=name,
         )
+        require(found.noise in NOISE_KINDS, "noise must be 'simulation' or 'secure'", found.noise)
         _ = found.counts  # whatever is wrong with the payloads is said here
         return found
 
@@ -169,6 +163,23 @@ class WarmStart:
                 "what starts with a log needs trust 'central': a curator held the log, and a certificate of "
                 f"trust '{trust}' would not be true of it"
             )
+
+
+def _start_of(content: Mapping[str, Any]) -> dict[str, Any]:
+    """The entries of a start in those of a learned.json."""
+    asked, policy = content["request"], content["policy"]
+    require("mapping" in asked, "start must be of a log of states", "a log over features")
+    usual = asked.get("learner", "pessimism")
+    require(usual == "pessimism", "start must be of a log that pessimism learned from", usual)
+    reward = asked["mapping"]["reward"]
+    return {
+        **{name: policy[name] for name in ("states", "actions", "horizon")},
+        **{name: asked[name] for name in ("people", "epsilon", "delta")},
+        "reports": asked["reports_per_person"],
+        "rewards": [reward["low"], reward["high"]],
+        "payloads": content["payloads"],
+        "noise": content["certificate"]["terms"]["noise"],
+    }
 
 
 def _plan(start: WarmStart) -> TotalsPlan:

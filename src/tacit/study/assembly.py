@@ -22,24 +22,23 @@ from tacit.accounting.events import Events
 from tacit.accounting.knowledge import coalitions
 from tacit.accounting.terms import terms_of
 from tacit.arrays import Floats
+from tacit.environments.bandits import FeatureBandit
 from tacit.environments.baselines import Table, baseline_policy, baseline_table
 from tacit.environments.layered import LayeredMDP
-from tacit.environments.linear_bandit import FeatureBandit
 from tacit.environments.registry import make_environment
 from tacit.environments.tabular import TabularMDP
 from tacit.errors import InvalidInput, NotSupported, UnknownName, require
 from tacit.features import Features as RowFeatures
 from tacit.learners.contract import StageRequest, require_over_support
-from tacit.learners.geometric_replanning import RarelyReplanned
 from tacit.learners.linear import FeatureRequest
+from tacit.learners.schedules import RarelyReplanned
 from tacit.learners.table import LEARNERS, LearnerRow, learner_row
 from tacit.policies import policy_from_dict
 from tacit.protocol import Constants, Learner, Query, Totals
 from tacit.release.batch_release import BatchPlan
 from tacit.release.contract import Release, ReleasePlan, StageSize
 from tacit.release.gradient_release import GradientPlan
-from tacit.release.local import Local
-from tacit.release.local_release import RANDOMIZERS
+from tacit.release.local import RANDOMIZERS, Local
 from tacit.release.loss_release import LossPlan
 from tacit.release.request import PrivacyRequest, make_claim
 from tacit.release.returns import OneBitReturns
@@ -171,14 +170,15 @@ def study_parts(choices: Choices) -> StudyParts:
         raise NotSupported(f"a ladder needs stages of one size, and {choices.learner} plans stages of its own sizes")
     claim = replace(make_claim(_request(chosen, world, asks)), unit=choices.unit)
     staged = Staged(channels=channels, basis=basis)
-    privatizer, before = _after_log(staged, claim, choices), () if choices.start is None else choices.start.events
-    episodes = sum(channel.target for channel in channels)
-    terms = terms_of(privatizer, noise="secure", episodes=episodes, users_per_batch=channels[0].target)
+    log, privatizer = choices.start, _after_log(staged, claim, choices)
+    before, noise = ((), "secure") if log is None else (log.events, log.noise)
+    episodes = sum(channel.target for channel in channels) + (0 if log is None else log.people * log.reports)
+    terms = terms_of(privatizer, noise=noise, episodes=episodes, users_per_batch=channels[0].target)
     told = declared_words(choices.support, choices.sees)
     if asks is LossQuery:
         told |= {"losses": "private", "first states": "private: part of the trajectory"}
-    if choices.start is not None:
-        told |= {"log": f"released before: {choices.start.line}"}
+    if log is not None:
+        told |= {"log": f"released before: {log.line}"}
     terms = replace(terms, public={**terms.public, "batch sizes": _public_sizes(channels, choices.ladder), **told})
     found = privatizer.certificate().under(terms)
     reports = choices.unit.reports
@@ -237,11 +237,11 @@ def _require_declarations(chosen: RunRequest, choices: Choices) -> None:
     if choices.sees is None:
         return
     if asks not in (Totals, BatchQuery, ReturnQuery):
-        raise NotSupported(f"{name} does not learn over features; leave sees out, or use a learner of counts")
+        raise NotSupported(f"{name} does not learn over features; remove sees, or use a learner of counts")
     if choices.constants == "valid":
-        raise NotSupported("valid bands contain V* only if what is seen is Markov; leave sees out, or use practical")
+        raise NotSupported("valid bands contain V* only if what is seen is Markov; remove sees, or use practical")
     if chosen.options.get("start", "uniform") != "uniform":
-        raise NotSupported(f"{choices.learner} starts from a policy over states; leave start or sees out")
+        raise NotSupported(f"{choices.learner} starts from a policy over states; remove start or sees")
 
 
 def _require_alike(channels: Sequence[Release], choices: Choices) -> None:

@@ -254,7 +254,21 @@ REPORTS_PER_TRANSACTION: Final = 1000
 
 
 class Collector:
-    """A collector in a directory; every method is one transaction."""
+    """A collector in a directory: takes reports, keeps the ledger, releases. `Collector.new` begins one.
+
+    Every method is one transaction.
+
+    Parameters
+    ----------
+    directory, database
+        Where it is kept; the database is a file in the directory unless another one is named (postgresql://...).
+    key, learner
+        The private key that signs releases, and the pinned public key of bundles.
+    source
+        The noise; that of the operating system unless the collector began as a rehearsal.
+    edge
+        Where a test lets it fail.
+    """
 
     def __init__(
         self,
@@ -266,10 +280,6 @@ class Collector:
         edge: Failpoint = no_failpoint,
         database: str | Database | None = None,
     ) -> None:
-        """Open an existing one; `key` signs releases, `learner` is the pinned public key of bundles.
-
-        Its database is a file in the directory unless `database` names another one (postgresql://...).
-        """
         self.directory = Path(directory)
         self.store = database_at(self.directory, database).open("collector", edge=edge)
         self.key = usable_key(key)

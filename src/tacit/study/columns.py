@@ -26,6 +26,19 @@ def parse_number(text: str) -> float:
         return math.nan
 
 
+def as_text(value: Any) -> str | None:
+    """A value as CSV would have it: whole numbers without a point, None where it is missing."""
+    if value is None:
+        return None
+    if isinstance(value, float):
+        if math.isnan(value):
+            return None
+        return str(int(value)) if value.is_integer() else repr(value)
+    if isinstance(value, bytes):
+        value = value.decode("utf-8", errors="surrogateescape")
+    return str(value).strip() or None
+
+
 @dataclass(frozen=True, kw_only=True)
 class Categories:
     """A column of categories: names, each with the texts that stand for it in the log.

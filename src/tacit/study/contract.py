@@ -204,8 +204,8 @@ def parts_of(design: Design) -> Parts:
 
 
 def certificate_under(certificate: Certificate, noise: str) -> Certificate:
-    """The certificate with the source of noise that was used."""
-    if certificate.terms is None:
+    """The certificate with the source of noise that was used; one of a log that was simulated stays a simulation."""
+    if certificate.terms is None or certificate.terms.noise == "simulation":
         return certificate
     return certificate.under(replace(certificate.terms, noise=noise))  # type: ignore[arg-type]
 

@@ -34,6 +34,7 @@ import numpy as np
 from tacit.accounting.certificate import Certificate, CertifiedFamily, certify
 from tacit.accounting.claims import OUTPUTS, PrivacyClaim, PrivacyUnit, Trust
 from tacit.accounting.events.gaussian import gaussian_epsilon, gaussian_mu
+from tacit.accounting.ledger import charging
 from tacit.accounting.terms import NoiseKind, terms_of
 from tacit.arguments import checked
 from tacit.arrays import Floats
@@ -59,12 +60,13 @@ from tacit.planning.off_policy import (
     propensity_variance,
     residual_value,
     snips_value,
+    visited,
 )
 from tacit.policies.feature_policy import FEATURE_POLICY_FORMAT, FeaturePolicy
 from tacit.policies.named import NamedPolicy
 from tacit.protocol import TOTALS, Noise
 from tacit.randomness import SecureNoise
-from tacit.release.fixed_point import SLACK_SHARE
+from tacit.release.fixed_point import BEYOND, SLACK_SHARE
 from tacit.release.values import DeviceValues, PolicyValues, PrivateValues
 from tacit.released.counts import CountShape
 from tacit.released.moments import MomentShape
@@ -77,6 +79,8 @@ from tacit.study.mapping import EpisodeMapping
 Estimator = Literal["snips", "ips", "dr", "dm"]
 AnyNamed = NamedPolicy | FeaturePolicy
 """A policy over states, or over rows of features."""
+VALUES: Final = "values of policies on a log"
+"""What ledgers call a release."""
 LOG: Final = "log"
 """The name of the log's own policy."""
 LOG_SHARE: Final = 0.3
@@ -227,7 +231,13 @@ class EvaluationRequest:
         if share == 1.0:
             return self.epsilon
         mu = gaussian_mu(self.epsilon, self.delta * (1.0 - 2.0 * SLACK_SHARE)) * math.sqrt(share) * (1.0 - 1e-9)
-        return gaussian_epsilon(self.delta * (1.0 - SLACK_SHARE), mu)
+        part = gaussian_epsilon(self.delta * (1.0 - SLACK_SHARE), mu)
+        if self.epsilon > part + BEYOND:
+            raise NotSupported(
+                f"epsilon {self.epsilon:g} is too large for {self.estimator} with counts: their part of it must be at "
+                f"most {BEYOND:g} below, got {part:.3g}; use less, or snips or ips with known propensities"
+            )
+        return part
 
     def certificate(self, noise: NoiseKind) -> Certificate:
         """What the exact accountant finds for a person, over both releases."""
@@ -333,12 +343,13 @@ class Evaluation:
     def summary(self) -> dict[str, Any]:
         """What was found, from what was released."""
         request = self.request
+        named = request.propensity if isinstance(request.propensity, str) else "a known rule"
         return {
             "people": request.people,
             "estimator": request.estimator,
             "weight_cap": None if request.estimator == "dm" else request.cap,
             "confidence": request.confidence,
-            "propensities": request.propensity if isinstance(request.propensity, str) else "a known rule",
+            "propensities": None if request.estimator == "dm" else named,
             "values": [one.to_dict() for one in self.values],
         }
 
@@ -359,6 +370,8 @@ def evaluate(
     against_log: bool = True,
     confidence: float = 0.95,
     trust: Trust = "central",
+    ledger: str | Path | None = None,
+    budget: tuple[float, float] | None = None,
     noise: Noise | None = None,
     progress: Progress | None = None,
 ) -> Evaluation:
@@ -386,6 +399,8 @@ def evaluate(
     trust
         "central", or "shuffle" or "local": then every person's device computes its own weights and sends one message
         (`device_message`, `collected`); with a log at hand, all devices are played here. Local trust has delta 0.
+    ledger, budget
+        The file of the ledger that the release is charged to, and (epsilon, delta) of one that is new. None: no ledger.
     noise
         Secure unless a simulation says otherwise; the certificate says which it was.
     progress
@@ -400,6 +415,8 @@ def evaluate(
     ------
     InvalidInput
         If the log fails its data check, or has a propensity below the declared one.
+    PrivacyBudgetExceeded
+        If the ledger's budget does not cover the release; nothing was released or charged.
 
     Examples
     --------
@@ -420,11 +437,26 @@ def evaluate(
     >>> found.low < 1.0 <= found.high, round(found["log"].value, 1)
     (True, 0.5)
     """
-    asked: dict[str, Any] = {
-        "epsilon": epsilon, "delta": delta, "weight_cap": weight_cap, "min_propensity": min_propensity,
-        "propensity": propensity, "estimator": estimator, "against_log": against_log, "confidence": confidence,
-        "trust": trust,
-    }  # fmt: skip
+    request, episodes = read_evaluated(
+        policies, log, mapping, progress=progress, epsilon=epsilon, delta=delta, weight_cap=weight_cap,
+        min_propensity=min_propensity, propensity=propensity, estimator=estimator, against_log=against_log,
+        confidence=confidence, trust=trust,
+    )  # fmt: skip
+    source = SecureNoise() if noise is None else noise
+    certificate, users = request.certificate(kind_of(source)), range(request.people)
+    with charging(ledger, certificate, budget, users=users, recipient="evaluate", what=VALUES, whole=True):
+        return evaluate_episodes(request, episodes, source)
+
+
+def read_evaluated(
+    policies: AnyNamed | Mapping[str, AnyNamed] | Sequence[AnyNamed],
+    log: LogSource | Episodes,
+    mapping: EpisodeMapping | FeatureMapping | Mapping[str, Any] | str | Path | None,
+    *,
+    progress: Progress | None,
+    **asked: Any,
+) -> tuple[EvaluationRequest, Episodes]:
+    """What `evaluate` is asked, and the episodes of its log; nothing is released."""
     if isinstance(policies, NamedPolicy | FeaturePolicy):
         policies = {"policy": policies}
     elif not isinstance(policies, Mapping):
@@ -441,8 +473,7 @@ def evaluate(
         if episodes is None:
             raise InvalidInput(f"the log must pass its data check, got {check.line}; see where with --check-only")
         log = episodes
-    request = EvaluationRequest(people=log.people, **asked)
-    return evaluate_episodes(request, log, SecureNoise() if noise is None else noise)
+    return EvaluationRequest(people=log.people, **asked), log
 
 
 def evaluate_episodes(request: EvaluationRequest, episodes: Episodes, noise: Noise) -> Evaluation:
@@ -510,12 +541,14 @@ def evaluated(request: EvaluationRequest, payloads: tuple[bytes, ...], certifica
                 found[name] = residual_value(sums, variance, n, center, reach, z), None, None
                 continue
             missing = missing_mass(sums, variance, n, cap, z) if request.cuts and name != LOG else 0.0
-            interval = ips_value if name == LOG or request.estimator == "ips" else snips_value
+            # Only ips has everybody's episodes for certain; a mapping that drops some leaves people without any
+            interval = ips_value if request.estimator == "ips" else snips_value
             value = interval(sums, variance, n, cap, z, missing)
             if request.propensity == "estimated" and name != LOG:
                 value = _widened(value, z, request, cast("Model", model), name)
             size = min(float(n), max(0.0, sums[1]) ** 2 / max(1e-12, sums[2]))
-            found[name] = value, float(size), min(1.0, max(0.0, float(sums[5]) / n)) if request.cuts else 0.0
+            share = min(1.0, max(0.0, float(sums[5]) / n)) if request.cuts else 0.0
+            found[name] = value, float(size), None if request.propensity == "estimated" else share
     low, width = H * request.mapping.low, H * (request.mapping.high - request.mapping.low)
     values = []
     for name, (value, size, clipped) in found.items():
@@ -530,9 +563,20 @@ def evaluated(request: EvaluationRequest, payloads: tuple[bytes, ...], certifica
 
 
 def _widened(value: Interval, z: float, request: EvaluationRequest, model: Model, name: str) -> Interval:
-    """The interval with what estimated propensities add."""
-    added = propensity_variance(model, _table(request, name), _estimated(request, model))
-    below, above = (math.sqrt(half**2 + z**2 * added) for half in (value.value - value.low, value.high - value.value))
+    """The interval with what estimated propensities add, and what those raised to the floor took away."""
+    table, p = _table(request, name), _estimated(request, model)
+    half = z * math.sqrt(propensity_variance(model, table, p))
+    if not request.cuts:
+        # V = Σ E w r + Σ d^π (1 - p/floor) Q;  of snips, the weights that are left count 1 - Σ d^π (1 - p/floor)
+        H = len(p)
+        lost = visited(model, table) * (1.0 - _shares(model) / p)
+        gone = float(lost.sum(axis=(1, 2)) @ np.arange(H, 0, -1)) / H if request.estimator == "snips" else 0.0
+        added = [float((lost * backward(model, table, unknown)[1]).sum()) / H for unknown in (0.5, 0.0, 1.0)]
+        value = Interval(*((1.0 - gone) * end + more for end, more in zip(value, added, strict=True)))
+        # Of supported rows Q has the doubt of the direct method, and of others it was counted from 0 to 1
+        direct, part = direct_value(model, table, z), np.where(model.visits > 0.0, 1.0 - _shares(model) / p, 0.0)
+        half = math.hypot(half, float(part[table > 0.0].max()) * (direct.high - direct.low) / 2.0)
+    below, above = (math.hypot(half, end) for end in (value.value - value.low, value.high - value.value))
     return Interval(value.value, value.value - below, value.value + above).cut()
 
 
@@ -564,10 +608,13 @@ def _reach(request: EvaluationRequest, model: Model, name: str) -> tuple[float, 
 
 def _estimated(request: EvaluationRequest, model: Model) -> Floats:
     """[H,S,A]: propensities of the released counts, at least what is declared."""
-    floor = request.min_propensity or 1.0 / request.cap
+    return np.clip(_shares(model), request.min_propensity or 1.0 / request.cap, 1.0)
+
+
+def _shares(model: Model) -> Floats:
+    """[H,S,A]: of the released counts of a state; 1 where there are none."""
     total = model.visits.sum(axis=2, keepdims=True)
-    share = np.where(total > 0.0, model.visits / np.where(total > 0.0, total, 1.0), 1.0)
-    return np.clip(share, floor, 1.0)
+    return np.asarray(np.where(total > 0.0, model.visits / np.where(total > 0.0, total, 1.0), 1.0))
 
 
 def _propensities(request: EvaluationRequest, episodes: Episodes, model: Model | None) -> Floats:

@@ -20,6 +20,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import accumulate
 from typing import Any, ClassVar, Final, cast, get_args
+from unicodedata import normalize
 
 import numpy as np
 
@@ -30,7 +31,7 @@ from tacit.arrays import Floats, Ints
 from tacit.data.trajectories import FeatureUsers
 from tacit.errors import MAX_REPORTS, InvalidInput, UnknownName, require, require_count, require_epsilon
 from tacit.features import Features, read_columns
-from tacit.planning.linear_posterior import LinearPosterior, linear_posterior
+from tacit.planning.linear_posterior import LinearPosterior, linear_intervals, linear_posterior
 from tacit.planning.off_policy import normal_quantile
 from tacit.policies.feature_policy import FeaturePolicy, require_actions, require_bounds
 from tacit.policies.linear import LinearPolicy
@@ -38,6 +39,7 @@ from tacit.protocol import Noise
 from tacit.release.contract import StageSize
 from tacit.release.vectors import CentralVectors, VectorPlan
 from tacit.released.moments import MomentQuery, MomentShape
+from tacit.study.columns import as_text
 from tacit.study.learning import Keep, shuffled
 
 QUERY: Final = MomentQuery(lots=False)
@@ -126,10 +128,10 @@ class FeatureRequest:
 
     def planned(self, payloads: tuple[bytes, ...], certificate: Certificate) -> FeatureLearned:
         """Everything that follows from what was released (G2)."""
-        return FeatureLearned(self, payloads, certificate, self.posterior(payloads))
+        return FeatureLearned(self, payloads, certificate, linear_posterior(*self.sums(payloads)))
 
-    def posterior(self, payloads: Sequence[bytes]) -> LinearPosterior:
-        """What is known of the coefficients after these releases."""
+    def sums(self, payloads: Sequence[bytes]) -> list[Floats]:
+        """Both sums over these releases, and the variance of their noise."""
         require(
             len(payloads) == len(self.stage_people), f"there must be {len(self.stage_people)} payloads", len(payloads)
         )
@@ -138,7 +140,7 @@ class FeatureRequest:
             found = channel.read(channel.begin_memory(), payload, channel.target)[1].statistics
             parts = [found.gram, found.rewards, found.gram_variance, found.reward_variance]
             total = [a + b for a, b in zip(total, parts, strict=True)] if total else parts
-        return linear_posterior(*total)
+        return total
 
     def to_dict(self) -> dict[str, Any]:
         """JSON-ready values."""
@@ -192,18 +194,18 @@ class FeatureLearned:
         low, high = self.request.reward
         return self.posterior.mean * (high - low)
 
-    @property
+    @cached_property
     def intervals(self) -> Floats:
-        """[actions,d,2]: 95 % credible intervals, noise of the release included."""
-        low, high = self.request.reward
-        reach = normal_quantile(CONFIDENCE) * self.posterior.std * (high - low)
-        return np.stack([self.coefficients - reach, self.coefficients + reach], axis=2)
+        """[actions,d,2]: 95 % intervals, noise of the release included; NaN: not told apart from noise."""
+        (low, high), span = self.request.reward, self.request.features.span()
+        sums = self.request.sums(self.payloads)
+        return (high - low) * linear_intervals(*sums, span=span, z=normal_quantile(CONFIDENCE))
 
     def table(self) -> list[list[str]]:
         """A row per feature: its coefficient for every action, with its interval."""
         names, means, ends = self.request.features.names, self.coefficients.T, self.intervals.transpose(1, 0, 2)
         return [
-            [name, *(f"{b:+.3g} ({low:+.3g} to {high:+.3g})" for b, (low, high) in zip(mean, reach, strict=True))]
+            [name, *(f"{b:+.3g} ({_told(*ends)})" for b, ends in zip(mean, reach, strict=True))]
             for name, mean, reach in zip(names, means, ends, strict=True)
         ]
 
@@ -221,10 +223,17 @@ class FeatureLearned:
             "noise_std": request.channels[0].noise_std(),
             "confidence": CONFIDENCE,
             "coefficients": {
-                action: {name: [float(b), *map(float, ends)] for name, b, ends in zip(named, mean, reach, strict=True)}
+                action: {
+                    name: [float(b), *(float(end) if end == end else None for end in ends)]
+                    for name, b, ends in zip(named, mean, reach, strict=True)
+                }
                 for action, mean, reach in found
             },
         }
+
+
+def _told(low: float, high: float) -> str:
+    return f"{low:+.3g} to {high:+.3g}" if low <= high else "not told apart from noise"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -266,13 +275,14 @@ def read_rows(
 ) -> FeatureRows:
     """Rows of a frame, or a refusal that names the column and no value of the data."""
     names = [name for name in (action_column, reward_column, person_column) if name is not None]
-    require(len(set(names)) == len(names), "action, reward and person must be different columns", names)
+    roles = [*names, *(column.name for column in features.columns)]
+    require(len(set(roles)) == len(roles), "features, action, reward and person must be different columns", names)
     x = features.encode(frame)
     columns = read_columns(frame, names)
     return encoded_rows(
         x,
         _places(_values(columns[action_column]), actions),
-        _reals(reward_column, columns[reward_column]),
+        real_column(reward_column, columns[reward_column]),
         None if person_column is None else _values(columns[person_column]),
         actions=actions,
         bounds=reward,
@@ -305,10 +315,11 @@ def encoded_rows(
     if persons is None:
         numbered, people, ids = np.arange(len(x)), len(x), None
     else:
-        numbers: dict[Any, int] = {}
-        present = {type(one) for one in persons} <= {str, int, bytes, float} and all(one == one for one in persons)
+        # As text: another batch may have read the same names as another type.
+        texts, numbers = [normalize("NFC", as_text(one) or "") for one in persons], dict[str, int]()
+        present = {type(one) for one in persons} <= {str, int, bytes, float} and "" not in texts
         require(present, f"the column '{names[2]}' must name a person in every row", "a missing or another value")
-        numbered = np.array([numbers.setdefault(one, len(numbers)) for one in persons], dtype=np.int64)
+        numbered = np.array([numbers.setdefault(one, len(numbers)) for one in texts], dtype=np.int64)
         people, ids = len(numbers), tuple(numbers)
     return FeatureRows(x, taken, (rewards - low) / (high - low), numbered, people, ids)
 
@@ -327,12 +338,14 @@ def _values(column: Any) -> list[Any]:
     return cast("list[Any]", np.asarray(column).tolist())
 
 
-def _reals(name: str, column: Any) -> Floats:
+def real_column(name: str, column: Any) -> Floats:
     """A column of numbers; what is missing is NaN."""
+    rule = f"the column '{name}' must hold numbers"
+    require(np.asarray(column).dtype.kind not in "mM", rule, "times")  # they would become whole numbers
     try:
         return np.asarray([np.nan if value is None else value for value in _values(column)], dtype=np.float64)
-    except (TypeError, ValueError):
-        raise InvalidInput(f"the column '{name}' must hold numbers, got another type") from None
+    except (TypeError, ValueError, OverflowError):
+        raise InvalidInput(f"{rule}, got another type") from None
 
 
 def deal_rows(rows: FeatureRows, reports: int, keep: Keep, noise: Noise) -> Ints:

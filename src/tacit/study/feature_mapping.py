@@ -24,9 +24,9 @@ import pyarrow as pa
 from tacit.documents import parse_json
 from tacit.errors import require, require_real
 from tacit.features import FEATURES_FORMAT, Features
-from tacit.study.columns import Categories
+from tacit.study.columns import Categories, as_text
 from tacit.study.feature_learning import FeatureRows, encoded_rows
-from tacit.study.log_source import LogSource, as_numbers, as_text, read_batches
+from tacit.study.log_source import LogSource, as_numbers, read_batches
 from tacit.study.mapping import action_categories
 
 OPTIONS: Final = ("intercept", "products", "norm", "missing")

@@ -13,6 +13,7 @@ V1  All three files are derived again from the request and the payloads, and com
 from __future__ import annotations
 
 import base64
+import glob
 import secrets
 import shutil
 from collections.abc import Iterator, Mapping
@@ -23,8 +24,7 @@ from typing import Any, Final
 
 from tacit._version import __version__
 from tacit.accounting.certificate import FIRST_ENTRIES, Certificate
-from tacit.accounting.claims import PrivacyClaim
-from tacit.accounting.ledger import Ledger, NoiseKind
+from tacit.accounting.ledger import charging
 from tacit.documents import json_values, vouched, without_seal
 from tacit.errors import require
 from tacit.policies.feature_policy import FEATURE_POLICY_FORMAT, FeaturePolicy
@@ -95,42 +95,53 @@ def check_new_file(path: Path) -> None:
     require(path.suffix == ".json", "an evaluation must be written to a .json file", path.suffix or "no suffix")
     require(not path.exists(), f"{path} must be a new file", "one that exists", "choose another with --out")
     check_writable(path.parent)
+    _require_nothing_left(path)
 
 
 def check_target(directory: Path) -> None:
     """Raise unless a directory is new or empty and can be written: asked before anything is released."""
     check_writable(directory)
+    _require_nothing_left(directory)
     empty = not directory.exists() or not any(directory.iterdir())
     require(empty, f"{directory} must be a new or empty directory", "files in it", "choose another with --out")
 
 
+def _require_nothing_left(target: Path) -> None:
+    """Raise if a release that no ledger has charged lies beside a target: its process was killed."""
+    left = [path.name for path in target.parent.glob(f".{glob.escape(target.name)}.*.part*")]
+    hint = "delete it: its release was cut short and is not charged"
+    require(not left, f"beside {target} there must be nothing of an earlier release", left[:1], hint)
+
+
 @contextmanager
 def releasing(
-    directory: Path, ledger: Path, certificate: Certificate, *, people: int, what: str, budget: PrivacyClaim | None
+    target: Path,
+    ledger: Path,
+    certificate: Certificate,
+    *,
+    people: int,
+    what: str,
+    budget: tuple[float, float] | None,
+    whole: bool = False,
 ) -> Iterator[Path]:
-    """Where to write a release that is charged to a ledger: the directory appears when the charge is on the disk.
+    """Where to write a release that is charged to a ledger: the target appears when the charge is on the disk.
 
     A new ledger gets this budget, or the claim itself; one that exists keeps its own. Where anything fails, nothing is
-    charged, and neither a directory nor a new ledger is left behind.
+    charged, and neither the target (a directory, or a new .json file) nor a new ledger is left behind.
     """
-    check_target(directory)
-    check_writable(ledger.parent)
-    new = not ledger.exists()
-    place = directory.with_name(f".{directory.name}.{secrets.token_hex(4)}.part")
-    noise: NoiseKind = "secure" if certificate.release else "simulation"
-    asked = {"claim": certificate.claim, "events": certificate.events, "noise": noise}
-    directory.parent.mkdir(parents=True, exist_ok=True)
-    ledger.parent.mkdir(parents=True, exist_ok=True)
+    check_writable(ledger.parent, "--ledger")
+    place = target.with_name(f".{target.name}.{secrets.token_hex(4)}.part{target.suffix}")
+    users, recipient = range(people), target.name
+    target.parent.mkdir(parents=True, exist_ok=True)
     try:
-        kept = Ledger.open(ledger, budget or certificate.claim) if new else Ledger.load(ledger)
-        with kept.charging(users=range(people), recipient=directory.name, what=what, **asked):  # type: ignore[arg-type]
+        with charging(ledger, certificate, budget, users=users, recipient=recipient, what=what, whole=whole):
             yield place
     except BaseException:
         shutil.rmtree(place, ignore_errors=True)
-        if new:
-            ledger.unlink(missing_ok=True)
+        if place.is_file():
+            place.unlink()
         raise
-    place.replace(directory)
+    place.replace(target)
 
 
 def save_learned(learned: Learned | FeatureLearned, directory: str | Path, *, key: str | Path | None = None) -> Path:

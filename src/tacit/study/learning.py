@@ -49,8 +49,14 @@ from tacit.errors import (
     with_suggestions,
 )
 from tacit.noise.exact import permutation
-from tacit.planning.pessimism import PessimisticPlan, pessimistic_plan, support_floor
-from tacit.planning.qiao_wang import printed_rho, printed_std, private_value_iteration
+from tacit.planning.pessimism import (
+    PessimisticPlan,
+    pessimistic_plan,
+    printed_rho,
+    printed_std,
+    private_value_iteration,
+    support_floor,
+)
 from tacit.planning.widths import DEFAULT_Z
 from tacit.policies import DeterministicPolicy
 from tacit.policies.named import NamedPolicy, PolicySupport
@@ -310,7 +316,7 @@ def learn(
         How many episodes of a person count, and which: `"random"` or `"first"`.
     learner
         `"pessimism"`, or `"dp-apvi"` or `"dp-vapvi"` with the noise that their paper prints
-        (`tacit.planning.qiao_wang`).
+        (`tacit.planning.pessimism`).
     z
         The multiplier of the lower confidence bounds.
     fallback

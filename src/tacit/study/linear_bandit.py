@@ -17,8 +17,8 @@ from __future__ import annotations
 import copy
 import hashlib
 import inspect
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final, Self
@@ -28,8 +28,8 @@ from numpy.typing import NDArray
 
 from tacit.accounting.certificate import Certificate
 from tacit.accounting.claims import PrivacyUnit
-from tacit.accounting.ledger import Ledger
-from tacit.accounting.terms import NoiseKind, terms_of
+from tacit.accounting.ledger import charging
+from tacit.accounting.terms import terms_of
 from tacit.arrays import Floats
 from tacit.errors import (
     InvalidInput,
@@ -57,6 +57,7 @@ from tacit.study.feature_learning import (
     extended,
     learn_from_rows,
     read_rows,
+    real_column,
     release_rows,
 )
 from tacit.study.learn_files import read_learned, save_learned
@@ -86,7 +87,7 @@ class LinearBandit:
         The action that a killed policy answers with.
     ledger
         The file of the ledger that releases are charged to; a new one gets `budget`. None: this object itself refuses
-        a second `fit`.
+        a second `fit` and a second `score`.
     budget
         (epsilon, delta) of a new ledger, for every person; None: epsilon and delta above.
 
@@ -97,7 +98,8 @@ class LinearBandit:
     intercept_ : float
         The middle of the bounds: the reward where all numbers of the row are zero.
     intervals_ : array [actions, features, 2]
-        95 % credible intervals of `coef_`, with the noise of the release in them.
+        95 % intervals, with the noise of the release in them: about one coefficient in twenty is missed. NaN: not told
+        apart from noise. They reach to `coef_`, which noise draws towards zero.
     certificate_ : Certificate
         What is promised, and what the exact accountant finds.
     policy_ : FeaturePolicy
@@ -204,11 +206,7 @@ class LinearBandit:
         found = self._read(rows, action, reward, person, propensity)
         asked = replace(request, stage_people=(found.people,) * self.reports_per_person)
         drawn = SecureNoise() if noise is None else noise
-        if self.ledger is None and hasattr(self, "_learned"):
-            raise PrivacyBudgetExceeded(
-                "this estimator has released from data once: expected one fit, got a second. Fit a clone on other "
-                "people, or give it a ledger whose budget covers both"
-            )
+        self._require_first("_learned", "fit")
         with self._charging(asked.certificate(kind_of(drawn)), range(found.people)):
             learned = learn_from_rows(asked, found, drawn, kind_of(drawn))
         self._learned = learned
@@ -233,7 +231,8 @@ class LinearBandit:
         """Learn from one more batch with a release of its own; parameters are those of `fit`.
 
         One row of a person counts in a batch. Rows of persons who were in `reports_per_person` batches already count
-        for nothing, as far as this object has seen the batches; their people are part of the batch all the same.
+        for nothing, as far as this object has seen the batches; their people are part of the batch all the same. Names
+        of persons are compared as text: 7 and "7" are one.
         """
         before = self._learned.request if hasattr(self, "_learned") else None
         known = getattr(self, "_reports", {} if before is None else None)
@@ -328,7 +327,7 @@ class LinearBandit:
         cap = 1.0 / require_real("min_propensity", min_propensity, 0.0, 1.0, open_low=True)
         policy, (low, high) = self.policy_, self._released.request.reward
         found = self._read(rows, str(action), str(reward), person, propensity, one_report=True)
-        p = np.asarray(read_columns(rows, [str(propensity)])[str(propensity)], dtype=np.float64)
+        p = real_column(str(propensity), read_columns(rows, [str(propensity)])[str(propensity)])
         require(
             bool((p >= (1.0 - 1e-9) / cap).all()), "every propensity must be at least min_propensity", "a smaller one"
         )
@@ -339,6 +338,7 @@ class LinearBandit:
         claim = replace(self._request().claim, epsilon=epsilon, delta=delta, unit=PrivacyUnit(reports=1, per_stage=1))
         release = PrivateValues(claim=claim, kind="weights", shares=(1.0,), people=found.people)
         drawn = SecureNoise() if noise is None else noise
+        self._require_first("score_certificate_", "score")
         terms = terms_of(release, noise=kind_of(drawn), episodes=found.people, users_per_batch=found.people)
         certificate = release.certificate().under(terms)
         with self._charging(certificate, range(found.people)):
@@ -376,7 +376,7 @@ class LinearBandit:
 
     @property
     def intervals_(self) -> Floats:
-        """[actions, features, 2]: 95 % credible intervals of `coef_`."""
+        """[actions, features, 2]: 95 % intervals of the coefficients; NaN: not told apart from noise."""
         return self._released.intervals
 
     @property
@@ -412,8 +412,11 @@ class LinearBandit:
         return save_learned(self._released, directory, key=key)
 
     @classmethod
-    def load(cls, path: str | Path) -> LinearBandit:
-        """The estimator that `save` or `tacit learn` wrote, derived again from its releases."""
+    def load(cls, path: str | Path, *, ledger: str | Path | None = None) -> LinearBandit:
+        """The estimator that `save` or `tacit learn` wrote, derived again from its releases.
+
+        No file says which `ledger` they were charged to: name it, or what it releases next is charged to none.
+        """
         found = read_learned(path)
         if not isinstance(found, FeatureLearned):
             raise InvalidInput(f"{path} must be of a LinearBandit, got a policy over states")
@@ -427,6 +430,7 @@ class LinearBandit:
             delta=asked.delta,
             reports_per_person=asked.reports_per_person,
             fallback=asked.fallback,
+            ledger=ledger,
         )
         made._learned, made._draws = found, None
         made._people, made._reports = sum(asked.stage_people), None
@@ -455,6 +459,13 @@ class LinearBandit:
         if not hasattr(self, "_learned"):
             raise InvalidInput("the estimator must be fitted: expected a call of fit or partial_fit before, got none")
         return self._learned
+
+    def _require_first(self, released: str, what: str) -> None:
+        if self.ledger is None and hasattr(self, released):
+            raise PrivacyBudgetExceeded(
+                f"this estimator has released from data once: expected one {what}, got a second. Use a clone and other "
+                "people, or give it a ledger whose budget covers both"
+            )
 
     def _request(self) -> FeatureRequest:
         """The public parameters, checked; the batches follow."""
@@ -487,12 +498,7 @@ class LinearBandit:
         """The rows, checked; `one_report`: all rows of a person are one."""
         asked = self._request()
         if propensity is not None:
-            try:
-                p = np.asarray(read_columns(rows, [propensity])[propensity], dtype=np.float64)
-            except (TypeError, ValueError) as error:
-                if isinstance(error, InvalidInput):
-                    raise
-                raise InvalidInput(f"the column '{propensity}' must hold numbers, got another type") from None
+            p = real_column(propensity, read_columns(rows, [propensity])[propensity])
             inside = bool(((p > 0.0) & (p <= 1.0)).all())
             require(inside, f"propensities of the column '{propensity}' must lie in (0, 1]", "one outside, or none")
         named = {"action_column": action, "reward_column": reward, "person_column": person}
@@ -502,26 +508,6 @@ class LinearBandit:
         require(named_persons, rule, "no column 'person'", "give person=, or reports_per_person=1")
         return found
 
-    @contextmanager
-    def _charging(self, certificate: Certificate, users: range) -> Iterator[None]:
+    def _charging(self, certificate: Certificate, users: range) -> AbstractContextManager[None]:
         """A block whose release is charged to the ledger in one transaction with it."""
-        if self.ledger is None:
-            yield
-            return
-        place, claim = Path(self.ledger), certificate.claim
-        new = not place.exists()
-        noise: NoiseKind = "secure" if certificate.release else "simulation"
-        try:
-            if new:
-                epsilon, delta = (claim.epsilon, claim.delta) if self.budget is None else self.budget
-                place.parent.mkdir(parents=True, exist_ok=True)
-                kept = Ledger.open(place, replace(claim, epsilon=epsilon, delta=delta))
-            else:
-                kept = Ledger.load(place)
-            asked: dict[str, Any] = {"claim": claim, "events": certificate.events, "noise": noise}
-            with kept.charging(users=users, recipient=RECIPIENT, what=FEATURE_MOMENTS, **asked):
-                yield
-        except BaseException:
-            if new:
-                place.unlink(missing_ok=True)
-            raise
+        return charging(self.ledger, certificate, self.budget, users=users, recipient=RECIPIENT, what=FEATURE_MOMENTS)

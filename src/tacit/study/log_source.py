@@ -30,7 +30,7 @@ from numpy.typing import NDArray
 
 from tacit.arrays import Floats
 from tacit.errors import InvalidInput, NotSupported, require
-from tacit.study.columns import parse_number
+from tacit.study.columns import as_text, parse_number
 from tacit.study.mapping import EpisodeMapping
 
 LogSource = Any
@@ -79,19 +79,6 @@ def read_batches(source: LogSource, mapping: EpisodeMapping) -> Iterator[Batch]:
         "a log must be a .csv or .parquet file, a frame or table, arrays by column name, or an iterable of rows or "
         f"episodes, got {type(source).__name__}"
     )
-
-
-def as_text(value: Any) -> str | None:
-    """A value as CSV would have it: whole numbers without a point, None where it is missing."""
-    if value is None:
-        return None
-    if isinstance(value, float):
-        if math.isnan(value):
-            return None
-        return str(int(value)) if value.is_integer() else repr(value)
-    if isinstance(value, bytes):
-        value = value.decode("utf-8", errors="surrogateescape")
-    return str(value).strip() or None
 
 
 def as_numbers(values: pa.Array, decimal: str) -> Floats:

@@ -32,11 +32,12 @@ import numpy as np
 from tacit.accounting.certificate import Certificate
 from tacit.accounting.claims import PrivacyClaim
 from tacit.accounting.database import Connection
+from tacit.arrays import Floats
 from tacit.documents import canonical
 from tacit.errors import InvalidInput, require
 from tacit.learners.contract import PlanningLearner
 from tacit.learners.linear import LinearBatches
-from tacit.planning.linear_posterior import LinearPosterior
+from tacit.planning.linear_posterior import linear_intervals
 from tacit.planning.loss_budget import Standing
 from tacit.policies import AnyPolicy, DeterministicPolicy, LayeredPolicy, LinearPolicy, policy_to_dict
 from tacit.protocol import Plan
@@ -188,7 +189,17 @@ DESIGN = "design.json"
 
 
 class Study:
-    """A study in a directory, as its learner sees it."""
+    """A study in a directory, as its learner sees it: plans stages, learns from releases. `Study.new` begins one.
+
+    Parameters
+    ----------
+    directory, database
+        Where it is kept; the database is a file in the directory unless another one is named (postgresql://...).
+    key, collector
+        The private key that signs bundles, and the pinned public key of releases.
+    edge
+        Where a test lets it fail.
+    """
 
     def __init__(
         self,
@@ -199,10 +210,6 @@ class Study:
         edge: Failpoint = no_failpoint,
         database: str | Database | None = None,
     ) -> None:
-        """Open an existing one; `key` signs bundles, `collector` is the pinned public key of releases.
-
-        Its database is a file in the directory unless `database` names another one (postgresql://...).
-        """
         self.directory = Path(directory)
         self.store = database_at(self.directory, database).open("study", edge=edge)
         self.key = usable_key(key)
@@ -416,13 +423,17 @@ class Study:
         found = self.parts.learner.policy(mind.belief, planned)
         return found.over_steps(self.design.horizon) if isinstance(found, LayeredPolicy) else found
 
-    def posterior(self) -> LinearPosterior | None:
-        """What is known of the coefficients of features; None in a study over states, and before there is a release."""
-        learner = self.parts.learner
-        if not isinstance(learner, LinearBatches) or not self.status()["releases"]:
+    def coefficients(self, z: float) -> tuple[Floats, Floats] | None:
+        """Coefficients [A,d] of features and their intervals [A,d,2] of z deviations, of rewards between 0 and 1.
+
+        None in a study over states, and before there is a release. NaN: not told apart from noise.
+        """
+        learner, space = self.parts.learner, self.design.features
+        if not isinstance(learner, LinearBatches) or space is None or not self.status()["releases"]:
             return None
         with self.store.reading() as connection:
-            return learner.posterior(self._mind(connection).belief)
+            belief = self._mind(connection).belief
+        return learner.posterior(belief).mean, linear_intervals(*learner.sums(belief), span=space.span(), z=z)
 
     def standing(self) -> Standing | None:
         """What the releases prove against the baseline; None without a loss budget."""

@@ -17,9 +17,9 @@ from numpy.typing import NDArray
 from tacit.arrays import Floats, Ints
 from tacit.data.trajectories import Trajectories
 from tacit.errors import require
-from tacit.study.columns import Bins, Categories
+from tacit.study.columns import Bins, Categories, as_text
 from tacit.study.episode_log import REASONS, DataCheck, Episodes, Finding
-from tacit.study.log_source import Batch, as_numbers, as_text, as_times
+from tacit.study.log_source import Batch, as_numbers, as_times
 from tacit.study.mapping import EpisodeMapping
 
 MAX_CELLS: Final = 2**28

@@ -280,10 +280,10 @@ def _require_asked(collector: Collector, released: Mapping[tuple[int, int], Rele
         fits.append(paid is None or done is None or done.charge == paid)
     fits.append(set(released) <= {tuple(row[:2]) for row in asked})
     for stage, slot, questions, state, n in stages:
-        done = [one for place, one in released.items() if place[0] == stage]
-        fits.append((slot, questions) == firsts.get(stage) and (state == "released") == (len(done) == questions))
+        all_of = [one for place, one in released.items() if place[0] == stage]
+        fits.append((slot, questions) == firsts.get(stage) and (state == "released") == (len(all_of) == questions))
         fits.append(n is None or n == rung_of(ladder, counts.get(stage, 0)))
-        fits.append(all(one.people == n for one in done))
+        fits.append(all(one.people == n for one in all_of))
     require(all(fits), "stages and questions must be what their bundles and releases say", "others")
 
 

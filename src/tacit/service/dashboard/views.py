@@ -103,17 +103,26 @@ def _numbers(reading: StageSummary) -> dict[str, float | None]:
 
 
 def coefficients(study: Study) -> dict[str, Any] | None:
-    """What a number of a row adds to the expected reward of every action, with 95 % intervals; None: no features."""
-    space, found = study.design.features, study.posterior()
+    """What a number of a row adds to the expected reward of every action, with 95 % intervals; None: no features.
+
+    Without an interval it is not told apart from noise.
+    """
+    space, found = study.design.features, study.coefficients(normal_quantile(0.95))
     if space is None:
         return None
     if found is None:
         return {"actions": list(study.design.actions), "rows": [], "more": 0}
     low, high = (float(bound) for bound in study.design.rewards)
-    mean, reach = found.mean * (high - low), normal_quantile(0.95) * found.std * (high - low)
+    mean, ends = ((high - low) * part for part in found)
     rows = [
-        {"feature": name, "cells": [{"value": b, "low": b - r, "high": b + r} for b, r in zip(bs, rs, strict=True)]}
-        for name, bs, rs in zip(space.names[:STATES], mean.T.tolist(), reach.T.tolist(), strict=False)
+        {
+            "feature": name,
+            "cells": [
+                {"value": b, "low": low, "high": high, "told": low <= high}
+                for b, (low, high) in zip(bs, reach, strict=True)
+            ],
+        }
+        for name, bs, reach in zip(space.names[:STATES], mean.T.tolist(), ends.swapaxes(0, 1).tolist(), strict=False)
     ]
     return {"actions": list(study.design.actions), "rows": rows, "more": max(0, space.dimension - STATES)}
 
