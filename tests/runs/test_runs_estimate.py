@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import tacit
-from tacit import memory
+from tacit import system as memory
 from tacit.cli import main
 from tacit.environments import registry
 from tacit.errors import InvalidInput
