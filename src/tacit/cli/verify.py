@@ -37,7 +37,7 @@ def _verify(
     ],
     key: Annotated[Path | None, typer.Option(help="The public key that must have signed it.")] = None,
     required: Signers = None,
-    schema: Annotated[bool, schema_flag("certificates", "tacit.accounting.schema", "certificate_schema")] = False,
+    schema: Annotated[bool, schema_flag("certificates", "tacit.accounting.certificate", "certificate_schema")] = False,
     json: AsJson = False,
 ) -> None:
     """Derive again what is stated, check every file and signature, and say whether it is true."""
