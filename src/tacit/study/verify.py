@@ -44,12 +44,11 @@ from tacit.study import contract as study_parts
 from tacit.study.bundle import FORMAT as BUNDLE
 from tacit.study.bundle import Bundle, believed
 from tacit.study.collector import PEOPLE, Collector
-from tacit.study.contract import GENESIS_HEAD, Head, certificate_under, parts_of
+from tacit.study.contract import GENESIS_HEAD, Head, certificate_under, parts_of, rung_of
 from tacit.study.databases import FILES
 from tacit.study.design import FORMAT as DESIGNED
 from tacit.study.learn_files import POLICIES, is_learned, verify_learned
 from tacit.study.record import ENTRIES, FORMAT, FORMAT_VERSION, named_policy, replayed, require_exported
-from tacit.study.size_grid import rung_of
 from tacit.study.store import Database
 from tacit.study.study import DESIGN, Study, last_head
 from tacit.study.wire import ReleasePayload
