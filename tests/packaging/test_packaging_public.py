@@ -101,6 +101,9 @@ OLD_MODULES = {
     "tacit.loop.simulate": "tacit.simulation.simulate",
     "tacit.checks.conformance": "tacit.audit.conformance",
     "tacit.engines": "tacit.executors",
+    "tacit.privatizers.shuffle.noise": "tacit.release.shuffle.labels",
+    "tacit.learners.pucb": "tacit.learners.fixed_bonus",
+    "tacit.environments.riverswim": "tacit.environments.tabular_worlds",
     "tacit.service.sealing.hpke": "tacit.service.encryption.hpke",
 }
 OLD_NAMES = {

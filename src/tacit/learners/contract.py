@@ -33,8 +33,7 @@ from tacit.protocol import (
 )
 from tacit.released.batches import BatchNoise
 from tacit.released.counts import CountShape, CountStatistics
-from tacit.released.precision import CountPrecision, Sampling, SumPrecision
-from tacit.released.printed_radii import PrintedRadii
+from tacit.released.precision import CountPrecision, PrintedRadii, Sampling, SumPrecision
 
 Belief = TypeVar("Belief")
 Asked = TypeVar("Asked", bound=Query)
@@ -103,6 +102,12 @@ class CountRequest:
     def chosen(self) -> Constants:
         """The user's constants, or the one default of all trust models: else privacy would seem to help or to cost."""
         return self.constants or DEFAULT_CONSTANTS
+
+    @property
+    def common(self) -> dict[str, Any]:
+        """What every learner with confidence widths is made of."""
+        sizes = ("shape", "episodes", "z", "users_per_batch", "sampling")
+        return {"constants": self.chosen, **{name: getattr(self, name) for name in sizes}}
 
     def refuse_widths(self, name: str) -> None:
         """Raise if widths are chosen for a learner that has none."""

@@ -67,16 +67,17 @@ from tacit.noise.protocol import require_simulation
 from tacit.protocol import TOTALS, Calibration, Noise, PrivateStatistics, Query, Totals
 from tacit.randomness import SimulationNoise
 from tacit.release.contract import Release, StageSize
-from tacit.release.counts_contract import Batch, require_shape
+from tacit.release.counts_contract import Batch, batch_kind, batch_spec, batch_statistics, require_shape
 from tacit.release.request import PrivacyRequest, make_claim
-from tacit.release.shuffle.batches import batch_kind, batch_spec, batch_statistics
-from tacit.release.shuffle.labels import MIN_PEOPLE, LabelRelease, bits_in_all
-from tacit.release.shuffle.noise import (
+from tacit.release.shuffle.labels import (
     BIT_KINDS,
     MAX_BITS,
+    MIN_PEOPLE,
     BitKind,
     BitNoise,
+    LabelRelease,
     PaperVariant,
+    bits_in_all,
     least_bit_noise,
     paper_bit_noise,
 )

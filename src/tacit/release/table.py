@@ -45,14 +45,13 @@ from tacit.release.central import Central, geometric_ends
 from tacit.release.central_batches import CentralBatches, Correlation
 from tacit.release.contract import StageSize
 from tacit.release.gradient import GradientPrivatizer, make_gradients
-from tacit.release.local import Local
-from tacit.release.local_release import RANDOMIZERS
+from tacit.release.local import RANDOMIZERS, Local
 from tacit.release.losses import AdversarialPrivatizer, make_adversarial
 from tacit.release.none import Unprotected
 from tacit.release.printed_moments import PrintedMoments, printed_moments
 from tacit.release.request import PrivacyRequest, make_claim
 from tacit.release.returns import OneBitReturns
-from tacit.release.shuffle.noise import MAX_BITS, BitKind
+from tacit.release.shuffle.labels import MAX_BITS, BitKind
 from tacit.release.shuffle_release import ShufflePlan
 from tacit.release.staged import Staged
 from tacit.release.totals_release import TotalsPlan
@@ -73,9 +72,6 @@ MECHANISMS: Final[Mapping[Trust, tuple[str, ...]]] = {
     trust: names_of(trust) for trust in ("none", "central", "shuffle", "local")
 }
 """The built-in mechanisms of each trust model, the default of `tight` first."""
-
-NEVER_PURE: Final = tuple(name for name, row in TABLE.items() if not row.pure)
-"""Built-in mechanisms that need a delta above zero."""
 
 FIRST_BATCH: Final = 64
 """Counters over batches: the users of the first batch of the public schedule."""
