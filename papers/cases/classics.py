@@ -19,9 +19,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, Literal
 
+from papers.panels import FigureSpec
 from tacit.runs.comparison import Run
 from tacit.runs.config import RunConfig
-from tacit.runs.figures import FigureSpec
 from tacit.runs.returns_report import Interval
 
 __all__ = ["FIGURES", "SUMMARY", "WORLDS", "runs", "table"]

@@ -13,7 +13,7 @@ from types import ModuleType
 from typing import Any, Final
 
 RENAMED: Final = {
-    "tacit.checks.manners": "tacit.audit.contract_rules",
+    "tacit.checks.manners": "tacit.audit.conformance",
     "tacit.compiling": "tacit.jit_progress",
     "tacit.engines": "tacit.executors",
     "tacit.environments.inputs": "tacit.runs.gradient_builder",
@@ -29,12 +29,13 @@ RENAMED: Final = {
     "tacit.privatizers.shuffle.spec": "tacit.statistics.count_spec",
     "tacit.runs.places": "tacit.runs.storage_paths",
     "tacit.runs.sealing": "tacit.runs.manifest",
-    "tacit.runs.sizes": "tacit.runs.size_defaults",
+    "tacit.runs.sizes": "tacit.runs.estimate",
     "tacit.service.running": "tacit.service.server",
     "tacit.service.sealing": "tacit.service.encryption",
     "tacit.service.tokens.issuing": "tacit.service.tokens.token_issuer",
     "tacit.service.tokens.people": "tacit.service.tokens.admission",
     "tacit.tiers": "tacit.lazy_jit",
+    "tacit.memory": "tacit.system",
     "tacit.mechanisms.noise": "tacit.noise",
     "tacit.mechanisms": "tacit.noise",
     "tacit.privatizers.contract": "tacit.release.counts_contract",
@@ -45,6 +46,11 @@ RENAMED: Final = {
     **{
         f"tacit.{folder}.{old}": f"tacit.{folder}.{new}"
         for folder, new, merged in (
+            ("accounting", "certificate", "schema"),
+            ("accounting.events", "binomial", "mirrored"),
+            ("accounting.events", "gaussian", "sampled"),
+            ("audit", "learners", "runs"),
+            ("audit", "mechanisms", "messages"),
             ("data", "counts", "flow"),
             ("environments", "bandits", "contextual_bandit dose_bandit"),
             ("environments", "layered", "layered_worlds"),
@@ -61,6 +67,10 @@ RENAMED: Final = {
             ("planning", "layered", "transition_intervals"),
             ("policies", "softmax", "network"),
             ("released", "precision", "printed_radii"),
+            ("runs", "report", "curves"),
+            ("runs", "storage", "rows"),
+            ("runs", "trial", "trial_size"),
+            ("study", "episodes", "log_reports"),
         )
         for old in merged.split()
     },

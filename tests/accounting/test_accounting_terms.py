@@ -10,9 +10,8 @@ import jsonschema
 import pytest
 
 from tacit._version import __version__
-from tacit.accounting.certificate import Certificate
+from tacit.accounting.certificate import Certificate, certificate_schema
 from tacit.accounting.claims import PrivacyClaim, PrivacyUnit
-from tacit.accounting.schema import certificate_schema
 from tacit.accounting.terms import Terms
 from tacit.cli import main
 from tacit.errors import InvalidInput

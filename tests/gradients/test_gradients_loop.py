@@ -8,7 +8,7 @@ from contract_calls import told
 from gradient_tools import BANDIT, fitted, learner_of, privatizer_of, shape_of, small_mdp, table_of
 from slow_gradients import user_gradient
 
-from tacit.audit.runs import final_parameters, matched_distinguisher
+from tacit.audit.learners import final_parameters, matched_distinguisher
 from tacit.data.gradients import draw_users
 from tacit.data.trajectories import prepare_world
 from tacit.learners.gradient import natural_ascend, plan_gradient

@@ -43,9 +43,9 @@ from tacit.released.returns import ReturnQuery
 from tacit.service.encryption.envelope import seal_body
 from tacit.service.encryption.hpke import SecretKey, inner_info
 from tacit.study import external_shuffle
+from tacit.study.contract import left_out
 from tacit.study.learning import deal
 from tacit.study.sealed_batches import message_size
-from tacit.study.size_grid import left_out
 from tacit.study.trial import trial_bit
 
 NOISE = SecureNoise()

@@ -28,7 +28,7 @@ from scipy import stats
 
 from tacit.accounting.composition import epsilon_of
 from tacit.accounting.events import ApproximationEvent
-from tacit.accounting.events.mirrored import mirrored_law
+from tacit.accounting.events.binomial import mirrored_law
 from tacit.data.counts import count_trajectories
 from tacit.errors import InvalidInput, NotSupported, PrivacyViolation
 from tacit.noise.binomial import binomial_tail

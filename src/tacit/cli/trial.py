@@ -117,7 +117,7 @@ def _size(
 ) -> None:
     """Say how many users per arm a trial needs, for an effect, an error, a power and a claim."""
     from tacit.planning.arms import wrong_verdict
-    from tacit.runs.trial_size import trial_size
+    from tacit.runs.trial import trial_size
 
     found = trial_size(
         effect=effect,

@@ -60,9 +60,9 @@ from tacit.errors import (
     with_suggestions,
 )
 from tacit.features import Features
-from tacit.memory import available_memory, require_free
 from tacit.policies import Policy, policy_from_dict, policy_to_dict
 from tacit.support import Support
+from tacit.system import available_memory, require_free
 
 LIVE_PREFIX: Final = "gymnasium:"
 """How a live world is named where environments are: `gymnasium:Blackjack-v1`."""

@@ -29,8 +29,8 @@ from tacit.environments.tabular import TabularMDP
 from tacit.environments.tabular_worlds import ev_charging, hard_tree, random_mdp, riverswim, taxi
 from tacit.environments.treatment import recommender, treatment
 from tacit.errors import InvalidInput, UnknownName
-from tacit.memory import available_memory, require_free
 from tacit.plugins import named
+from tacit.system import available_memory, require_free
 
 Environment = TabularMDP | LossWorld | DoseBandit | FeatureBandit | LiveWorld
 Built = TypeVar("Built")

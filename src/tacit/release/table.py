@@ -73,9 +73,6 @@ MECHANISMS: Final[Mapping[Trust, tuple[str, ...]]] = {
 }
 """The built-in mechanisms of each trust model, the default of `tight` first."""
 
-NEVER_PURE: Final = tuple(name for name, row in TABLE.items() if not row.pure)
-"""Built-in mechanisms that need a delta above zero."""
-
 FIRST_BATCH: Final = 64
 """Counters over batches: the users of the first batch of the public schedule."""
 

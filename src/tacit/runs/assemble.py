@@ -30,11 +30,10 @@ from tacit.released.moments import MomentQuery
 from tacit.released.returns import ReturnQuery
 from tacit.runs.builder import RunBuilder, RunRequest
 from tacit.runs.config import RunConfig, parse_learner
-from tacit.runs.count_builders import BatchBuilder, CountBuilder
+from tacit.runs.count_builders import BatchBuilder, CountBuilder, ReturnBuilder
 from tacit.runs.feature_builder import FeatureBuilder
 from tacit.runs.gradient_builder import GradientBuilder
 from tacit.runs.loss_builder import LossBuilder
-from tacit.runs.return_builder import ReturnBuilder
 from tacit.runs.warm_start import composed
 from tacit.simulation.worlds import world_of
 

@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 from tacit.accounting.claims import PrivacyUnit
 from tacit.environments.bandits import DoseBandit, FeatureBandit
@@ -30,12 +30,17 @@ from tacit.learners.table import LEARNERS, LearnerRow
 from tacit.policies import Policy
 from tacit.protocol import Learner, Privatizer, Query
 from tacit.release.request import PrivacyRequest
+from tacit.released.batches import BatchQuery
 from tacit.released.counts import CountShape
+from tacit.released.moments import MomentQuery
+from tacit.released.returns import ReturnQuery
 from tacit.runs.config import RunConfig
 from tacit.support import Support
 
 Countable = TabularMDP | SeenMDP | LiveWorld
 """Environments with finitely many states and actions, whose users can be counted."""
+OWN_BATCHES: Final = (BatchQuery, ReturnQuery, MomentQuery)
+"""Queries of learners that plan the sizes of their batches."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,8 +59,8 @@ class RunBuilder(Protocol):
     """How a run with one kind of queries is put together."""
 
     def environment(self, chosen: RunRequest) -> Any:
-        """The environment, as this kind plays in it."""
-        ...
+        """The environment, as this kind plays in it: any tabular or live one, unless a kind says otherwise."""
+        return tabular_environment(chosen)
 
     def privatizer(self, chosen: RunRequest, environment: Any) -> Privatizer[Any, Any, Any]:
         """The privatizer, before the learner's schedule is known."""
@@ -66,8 +71,9 @@ class RunBuilder(Protocol):
         ...
 
     def fitted(self, privatizer: Any, learner: Any) -> Privatizer[Any, Any, Any]:
-        """The privatizer with the learner's schedule."""
-        ...
+        """The privatizer with the learner's schedule; most need none."""
+        found: Privatizer[Any, Any, Any] = privatizer
+        return found
 
 
 def tabular_environment(chosen: RunRequest) -> Countable:
@@ -147,6 +153,8 @@ def declared_support(chosen: RunRequest, mdp: Countable) -> Support | None:
 def privacy_request(chosen: RunRequest, asks: type[Query], shape: Any) -> PrivacyRequest:
     """The privacy that a configuration asks for, of such queries about statistics of this shape."""
     config = chosen.config
+    if asks in OWN_BATCHES and config.batch is not None:
+        raise InvalidInput(f"{chosen.name} plans the sizes of its batches itself; remove batch")
     return PrivacyRequest(
         asks=asks,
         trust=config.trust,

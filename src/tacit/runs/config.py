@@ -168,7 +168,7 @@ class RunConfig:
     because: str | None = field(default=None, compare=False)
     """Why `auto` chose the learner; None where it was named. Not an option, and it decides no row."""
     by_size: str | None = field(default=None, compare=False)
-    """What the size of the run decided, and why (`tacit.runs.size_defaults`); None: nothing. No option either."""
+    """What the size of the run decided, and why (`tacit.runs.estimate`); None: nothing. No option either."""
 
     stated: Mapping[str, Any] | None = field(default=None, compare=False, repr=False)
     """Of a configuration that a file holds: what the file states about its live world. No code that it names is run."""

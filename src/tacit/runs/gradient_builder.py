@@ -47,7 +47,7 @@ from tacit.release.gradient_noise import GradientSpec
 from tacit.release.request import PrivacyRequest
 from tacit.release.table import make_privatizer
 from tacit.released.gradients import DoseQuery, GradientShape, SoftmaxQuery
-from tacit.runs.builder import Countable, RunRequest, privacy_request, refuse_losses, tabular_environment
+from tacit.runs.builder import Countable, RunBuilder, RunRequest, privacy_request, refuse_losses, tabular_environment
 from tacit.runs.config import RunConfig
 
 
@@ -141,7 +141,7 @@ WALK: Final = 3.0
 """What all radii of a private run add up to (practical rule)."""
 
 
-class GradientBuilder:
+class GradientBuilder(RunBuilder):
     """Gradients of batches, at softmax policies of a tabular environment or Gaussian ones over doses."""
 
     def environment(self, chosen: RunRequest) -> Countable | DoseBandit:
@@ -218,10 +218,6 @@ class GradientBuilder:
             return make_network(made, *state_inputs(environment), settings.hidden, exact=exact)
         doses = (environment.features, environment.deviation) if isinstance(environment, DoseBandit) else None
         return chosen.row.build(replace(made, doses=doses))
-
-    def fitted(self, privatizer: GradientPrivatizer, learner: Any) -> GradientPrivatizer:
-        """Batches are of one size, fixed beforehand."""
-        return privatizer
 
 
 def _constants(settings: GradientSettings, config: RunConfig) -> Constants:

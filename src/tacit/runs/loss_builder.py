@@ -20,10 +20,10 @@ from tacit.release.losses import AdversarialPrivatizer
 from tacit.release.request import PrivacyRequest
 from tacit.release.table import make_privatizer
 from tacit.released.losses import LossQuery
-from tacit.runs.builder import RunRequest, privacy_request
+from tacit.runs.builder import RunBuilder, RunRequest, privacy_request
 
 
-class LossBuilder:
+class LossBuilder(RunBuilder):
     """Counts and losses of a layered world with an adversary."""
 
     def environment(self, chosen: RunRequest) -> LossGame:
@@ -95,10 +95,6 @@ class LossBuilder:
         each = draft.failure_prob / (privatizer.shape.pairs * draft.episodes)
         radius = privatizer.loss_radius(each) if privatizer.feedback == "bandit" else 0.0
         return chosen.row.build(replace(draft, loss_radius=radius))  # type: ignore[return-value]
-
-    def fitted(self, privatizer: AdversarialPrivatizer, learner: Any) -> AdversarialPrivatizer:
-        """One release per user, fixed beforehand."""
-        return privatizer
 
 
 def _known(chosen: RunRequest) -> bool:

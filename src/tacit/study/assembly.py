@@ -54,7 +54,7 @@ from tacit.released.losses import LossQuery
 from tacit.released.moments import MomentQuery, MomentShape
 from tacit.released.returns import ReturnQuery
 from tacit.runs.assemble import KINDS
-from tacit.runs.builder import RunRequest, count_shape, privacy_request
+from tacit.runs.builder import OWN_BATCHES, RunRequest, count_shape, privacy_request
 from tacit.runs.config import RunConfig, parse_learner
 from tacit.runs.gradient_builder import GradientBuilder
 from tacit.runs.loss_builder import LossBuilder
@@ -299,7 +299,7 @@ def _chosen(choices: Choices) -> tuple[RunRequest, Any]:
         mechanism=choices.mechanism,
         constants=choices.constants,
         z=choices.z,
-        batch=None if row.asks in (BatchQuery, ReturnQuery, MomentQuery) else choices.target,
+        batch=None if row.asks in OWN_BATCHES else choices.target,
         honest_fraction=choices.honest_fraction,
         baseline=choices.baseline,
         loss_budget=choices.loss_budget,

@@ -71,14 +71,15 @@ from tacit.study.contract import (
     Head,
     certificate_under,
     channels_of,
+    left_out,
     packages_of,
     parts_of,
+    rung_of,
     usable_key,
 )
 from tacit.study.databases import database_at
 from tacit.study.intake import AGAIN, COUNTED, Intake, Pseudonyms
 from tacit.study.sealed_batches import require_layers
-from tacit.study.size_grid import left_out, rung_of
 from tacit.study.state import decode_state, encode_state
 from tacit.study.store import Database, Failpoint, Store, no_failpoint
 from tacit.study.wire import ReleasePayload, sha256

@@ -44,8 +44,8 @@ from tacit.renamed import stored, today
 from tacit.runs.config import parse_learner
 from tacit.runs.warm_start import WarmStart
 from tacit.study.assembly import Choices, StudyParts, epsilon_after_log, study_parts, unknown_world
+from tacit.study.contract import require_ladder
 from tacit.study.declarations import Features, declared_features, declared_support, declared_words, seen_support
-from tacit.study.size_grid import require_ladder
 from tacit.support import Support
 
 __all__ = ["StudyDesign", "StudyParts", "plan_study"]
@@ -84,7 +84,7 @@ class StudyDesign:
     least: int
     """How many reports a stage needs: with fewer, it is void."""
     ladder: tuple[int, ...]
-    """The sizes that a release may have; empty: any from `least` to `target` (see `tacit.study.size_grid`)."""
+    """The sizes that a release may have; empty: any from `least` to `target` (see `tacit.study.contract`)."""
     unit: PrivacyUnit
     mechanism: str | None
     constants: Constants | None

@@ -49,12 +49,21 @@ from tacit.released.moments import MomentQuery
 from tacit.runs.storage_paths import write_whole, writing_to
 from tacit.study import contract as study_parts
 from tacit.study.bundle import Bundle, query_to_dict
-from tacit.study.contract import GENESIS_HEAD, Design, Head, Parts, certificate_under, packages_of, parts_of, usable_key
+from tacit.study.contract import (
+    GENESIS_HEAD,
+    Design,
+    Head,
+    Parts,
+    certificate_under,
+    packages_of,
+    parts_of,
+    rung_of,
+    usable_key,
+)
 from tacit.study.databases import database_at
 from tacit.study.declarations import support_of
 from tacit.study.flow import IMPOSSIBLE, broken_flow
 from tacit.study.sealed_batches import Manifest, require_layers, require_opened
-from tacit.study.size_grid import rung_of
 from tacit.study.state import LearnerState, keep
 from tacit.study.store import Database, Failpoint, no_failpoint
 from tacit.study.wire import ReleasePayload, sha256
