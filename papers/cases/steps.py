@@ -17,9 +17,9 @@ stochastic versions fail under NumPy 2.4. A person is a table of states here, be
     trial       a private one of what seed 0 learned under central trust, whatever it is, against always tailoring:
                 2,000 fresh people per arm, epsilon 1, delta 1e-6, returns in [0, 6000]
 
-The first design had seeds 0 to 4, no privacy and central trust, and no trial. Seeds 5 to 19, the other trust models, the
-differences and the trial were added when its numbers were known (1,245 steps, 908 to 1,582, against 1,359), and before
-any of theirs.
+The first design had seeds 0 to 4, no privacy and central trust, and no trial. Seeds 5 to 19, the other trust models,
+the differences and the trial were added when its numbers were known (1,245 steps, 908 to 1,582, against 1,359), and
+before any of theirs.
 """
 
 from __future__ import annotations
