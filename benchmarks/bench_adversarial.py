@@ -30,9 +30,10 @@ from tacit.planning.layered import (
     REPORT_SIZE,
     bound_occupancy,
     layered_geometry,
+    repair_counts,
+    theory_intervals,
     upper_work,
 )
-from tacit.planning.transition_intervals import repair_counts, theory_intervals
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "reference"))
 

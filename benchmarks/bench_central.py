@@ -12,7 +12,7 @@ import time
 import tracemalloc
 from typing import Any
 
-from tacit.environments.riverswim import riverswim
+from tacit.environments.tabular_worlds import riverswim
 from tacit.learners.dp_ucbvi import DPUCBVI
 from tacit.learners.ucbvi import UCBVI
 from tacit.release.none import Unprotected

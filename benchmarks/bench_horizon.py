@@ -16,8 +16,8 @@ import numpy as np
 
 from benchmarks.bench_loop import shape
 from benchmarks.bench_scaling import BASE, LONG, SIZES
-from tacit.environments.random_mdp import random_mdp
 from tacit.environments.tabular import TabularMDP
+from tacit.environments.tabular_worlds import random_mdp
 from tacit.kernels import lean_kernel
 from tacit.learners.contract import ask_nothing
 from tacit.learners.ucbvi import BONUS, BONUS_LAST, N_LAST, REWARD, UCBVI, N, Parameters, UCBVIBelief, plan, update

@@ -19,9 +19,8 @@ import numba
 import numpy as np
 
 from tacit.data.trajectories import prepare_world, roll_out, walk
-from tacit.environments.random_mdp import random_mdp
-from tacit.environments.riverswim import riverswim
 from tacit.environments.tabular import TabularMDP
+from tacit.environments.tabular_worlds import random_mdp, riverswim
 from tacit.gammas import gamma_draw
 from tacit.learners.psrl import PSRL
 from tacit.learners.ucbvi import UCBVI
@@ -160,7 +159,7 @@ def peer_rows(mdp: TabularMDP, fits: dict[str, float]) -> list[Row]:
 
 MEMORY = """
 import sys
-from tacit.environments.random_mdp import random_mdp
+from tacit.environments.tabular_worlds import random_mdp
 from tacit.learners.ucbvi import UCBVI
 from tacit.simulation.simulate import simulate
 from tacit.release.none import Unprotected

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.bench_loop import fit_seconds, shape
-from tacit.environments.random_mdp import random_mdp
+from tacit.environments.tabular_worlds import random_mdp
 from tacit.learners.psrl import PSRL
 from tacit.learners.ucbvi import UCBVI
 from tacit.release.none import Unprotected

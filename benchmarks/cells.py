@@ -106,8 +106,7 @@ def measure(cell: Cell) -> Cell:
     from tacit.jit_progress import seconds_compiling
     from tacit.runs.assemble import assemble
     from tacit.runs.config import RunConfig
-    from tacit.runs.estimate import estimate
-    from tacit.runs.size_defaults import apply_size_defaults
+    from tacit.runs.estimate import apply_size_defaults, estimate
 
     world = f"random-mdp:states={cell['S']},actions={cell['A']},horizon={cell['H']}"
     private = TRUSTS[cell["trust"]]

@@ -17,7 +17,7 @@ from sphinx.search.en import SearchEnglish
 FIRST: Final = 3
 """The right page is among so many results."""
 WORD: Final = 10
-LATER: Final = {"lemmas/": -12, "decisions/": -12, "papers/": -4, "cases/": -4, "gallery/": -3}
+LATER: Final = {"lemmas/": -12, "decisions/": -12, "papers/": -4, "cases/": -4, "gallery/": -3, "cli": -12}
 
 QUERIES: Final[Mapping[str, tuple[str, ...]]] = {
     # the ten questions of newcomers

@@ -43,8 +43,8 @@ DIGITS: Final = 1e-3
 
 ASKED: Final = (
     ("tacit.noise.binomial", "least_bits"),
-    ("tacit.release.shuffle.noise", "least_probability"),
-    ("tacit.release.shuffle.noise", "least_mirrored_probability"),
+    ("tacit.release.shuffle.labels", "least_probability"),
+    ("tacit.release.shuffle.labels", "least_mirrored_probability"),
     ("tacit.release.stage", "epsilon_of"),
     ("tacit.release.gradient_noise", "epsilon_of"),
     ("tacit.release.loss_noise", "epsilon_of"),

@@ -37,11 +37,10 @@ from papers.garcelon2021local import sizes as garcelon2021_sizes
 from papers.he2025policy import experiments as he2025
 from papers.he2025policy import neural as he2025_neural
 from papers.he2025policy import powers as he2025_powers
-from papers.panels import Drawable
+from papers.panels import FIGURE, Drawable, FigureSpec
 from tacit.errors import UnknownName
-from tacit.runs.comparison import FIGURE, Comparison, Run, run_comparison
+from tacit.runs.comparison import Comparison, Run, run_comparison
 from tacit.runs.config import RunConfig, as_seeds
-from tacit.runs.figures import FigureSpec
 from tacit.runs.runner import Notify, silent
 from tacit.runs.storage_paths import is_local, resolve_location
 

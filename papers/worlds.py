@@ -15,7 +15,7 @@ from typing import Final
 from gymnasium.envs.registration import register, registry
 
 from tacit.environments.discretise import Bins, Numbers
-from tacit.environments.live_presets import PRESETS, LivePreset
+from tacit.environments.live_sources import PRESETS, LivePreset
 
 __all__ = ["RENAMED", "TITRATION", "TITRATION_ID", "WATCHING", "WATCHING_ID"]
 

@@ -60,4 +60,8 @@ def test_the_command_line_reference_comes_from_the_parser():
     rows = re.findall(r"^\| `(tacit [^`]*)` \| (.+?) \| ", shown, flags=re.MULTILINE)
     assert len(rows) == len(list(commands())) >= 45
     assert {"tacit run", "tacit verify PATH", "tacit study take DIRECTORY RELEASE"} <= {name for name, _ in rows}
-    assert "--epsilon" in shown
+    assert re.search(r"^\| `--alpha` \| .+ \| `0.05` \|$", shown, flags=re.MULTILINE)
+    asked = {one for _, _, _, options in commands() for one, _, _ in options}
+    meant = dict(re.findall(r"^\| `(--[\w-]+)` \| (.*?) \| ", shown, flags=re.MULTILINE))
+    assert asked <= meant.keys()
+    assert [one for one in asked if not meant[one]] == []

@@ -42,6 +42,11 @@ mapping = tacit.EpisodeMapping.from_dict(
         "horizon": 4,
     }
 )
+
+# %%
+# ``reports_per_person`` bounds how many episodes of one person count. ``behaviour="known"`` declares that actions were
+# chosen by step and state only (here by a coin), which makes the log sufficient to learn from. ``fallback`` is the
+# action where the log has too little data.
 learned = tacit.learn(
     place / "log.csv", mapping, epsilon=2.0, delta=1e-6, reports_per_person=1, behaviour="known", fallback="wait"
 )
@@ -60,5 +65,6 @@ axes.set_title("probability of a pill at epsilon 2")
 # %%
 # *Probability of a pill by visit and state.*
 #
-# ``tacit learn log.csv --mapping mapping.json --epsilon 2 --delta 1e-6 --behaviour known --fallback wait --out
-# learned`` does the same and charges a privacy budget ledger. Next: a study with real people.
+# ``tacit.learn`` keeps no ledger: every call is a new release that you must count. ``tacit learn log.csv --mapping
+# mapping.json --epsilon 2 --delta 1e-6 --behaviour known --fallback wait --out learned`` does the same on the command
+# line and charges a privacy budget ledger. Next: a study with real people.

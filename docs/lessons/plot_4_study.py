@@ -38,7 +38,9 @@ collector = Collector.new(place / "collector", design, key=collector_key, learne
 
 # %%
 # Each patient has a device. It verifies the bundle, refuses an epsilon above ``cap`` or fewer than ``floor`` people,
-# and adds noise to its report. The patients are simulated here.
+# and adds noise to its report. ``None`` keeps its state in memory; a real device has a directory. The noise is
+# calibrated for every device: one silent device voids a tight certificate, unless the design has an
+# ``honest_fraction`` below 1. The patients are simulated here.
 rng = np.random.default_rng(0)
 P = np.array(
     [[[0.7, 0.3, 0.0], [0.6, 0.4, 0.0]], [[0.1, 0.5, 0.4], [0.7, 0.3, 0.0]], [[0.0, 0.2, 0.8], [0.2, 0.6, 0.2]]]

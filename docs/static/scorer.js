@@ -1,6 +1,6 @@
 // Scores of search results: words of the query in a page's title count most; proofs and decisions come after guides.
 // docs/search.py computes the same scores and tests them with queries.
-const SCORES = { word: 10, later: { "lemmas/": -12, "decisions/": -12, "papers/": -4, "cases/": -4, "gallery/": -3 } };
+const SCORES = { word: 10, later: { "lemmas/": -12, "decisions/": -12, "papers/": -4, "cases/": -4, "gallery/": -3, "cli": -12 } };
 
 var Scorer = {
   score: (result) => {

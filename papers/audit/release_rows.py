@@ -30,10 +30,12 @@ from tacit.noise.table import MECHANISMS as TABLE
 from tacit.release.arms import ArmRelease, composed, make_arms
 from tacit.release.losses import make_adversarial
 from tacit.release.request import PrivacyRequest
-from tacit.release.shuffle.noise import PaperVariant
+from tacit.release.shuffle.labels import PaperVariant
 from tacit.release.shuffle_release import ShuffleRelease
 from tacit.release.staged import Staged
 from tacit.release.table import MECHANISMS, NEVER_PURE, make_privatizer
+from tacit.release.values import FACTORS, PrivateValues
+from tacit.release.values import Kind as ValueKind
 from tacit.released.batches import BatchQuery, PlannedBatch
 from tacit.released.gradients import GradientShape
 from tacit.released.moments import MomentQuery, MomentShape
@@ -193,6 +195,18 @@ def _weights(epsilon: float, delta: float) -> Rows:
     for trust in trusts:
         make = partial(planned_weights, trust, epsilon, 0.0 if trust == "local" else delta)
         yield f"privatizer {trust} weighted returns tight", release_row(make, f"{trust} weighted returns")
+    for kind in FACTORS:
+        values = partial(values_of_a_log, kind, epsilon, delta)
+        yield f"privatizer central values {kind} tight", release_row(values, f"central values of a log, {kind}")
+
+
+def values_of_a_log(kind: ValueKind, epsilon: float, delta: float, *, users: int = BATCH) -> PrivateValues:
+    """What an evaluation releases of two policies, one with a smaller share."""
+    claim = PrivacyClaim(
+        trust="central", epsilon=epsilon, delta=delta, unit=PrivacyUnit(reports=1, per_stage=1),
+        neighbours="replace-one", output="published-sums",
+    )  # fmt: skip
+    return PrivateValues(claim=claim, kind=kind, shares=(1.0, 0.3), people=users)
 
 
 def planned_weights(trust: Trust, epsilon: float, delta: float, *, users: int = BATCH) -> Staged:

@@ -11,9 +11,9 @@ import numpy as np
 
 from papers.bai2024adversarial.experiments import LEARNERS, PREDICTED, WORLDS
 from papers.fitting import finite, fit_exponent
-from papers.panels import save_titled
+from papers.panels import save_titled, slope_guide
 from tacit.arrays import Floats
-from tacit.runs.figures import GREY, REFERENCE_STYLES, STYLES, WIDTH, slope_guide, style_of
+from tacit.runs.figures import GREY, REFERENCE_STYLES, STYLES, WIDTH, style_of
 from tacit.runs.result import Result, losses_json
 from tacit.runs.storage import write_json
 

@@ -12,9 +12,9 @@ import numpy as np
 from papers.bai2024adversarial.experiments import WORLDS
 from papers.bai2024adversarial.pure import BASE, CASES, LEARNERS, POWER_CASES, SWEEPS
 from papers.fitting import finite, fit_exponent
-from papers.panels import save_titled
+from papers.panels import save_titled, slope_guide
 from tacit.arrays import Floats
-from tacit.runs.figures import GREY, WIDTH, save_figure, slope_guide, style_of
+from tacit.runs.figures import GREY, WIDTH, save_figure, style_of
 from tacit.runs.result import Result
 from tacit.runs.storage import write_json
 

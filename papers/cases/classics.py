@@ -2,7 +2,7 @@
 
 The design, fixed before any run of it:
 
-    worlds      Blackjack-v1, CliffWalking-v1 and CartPole-v1 of Gymnasium with the presets of `live_presets`
+    worlds      Blackjack-v1, CliffWalking-v1 and CartPole-v1 of Gymnasium with the presets of `live_sources`
     people      20,000, one episode each; four seeds, 10 to 13, used for nothing before
     learners    bucb, pooled, without privacy and under central and shuffle trust (delta 1e-6); ldp-obi, pooled, in
                 batches of 100, under local trust (delta 0); the practical rule, nothing tuned
@@ -19,9 +19,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, Literal
 
+from papers.panels import FigureSpec
 from tacit.runs.comparison import Run
 from tacit.runs.config import RunConfig
-from tacit.runs.figures import FigureSpec
 from tacit.runs.returns_report import Interval
 
 __all__ = ["FIGURES", "SUMMARY", "WORLDS", "runs", "table"]

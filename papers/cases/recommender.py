@@ -16,10 +16,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, Literal
 
+from papers.panels import FigureSpec
 from papers.worlds import WATCHING_ID
 from tacit.runs.comparison import Run
 from tacit.runs.config import RunConfig
-from tacit.runs.figures import FigureSpec
 
 __all__ = ["FIGURES", "LARGE", "LARGE_SUMMARY", "SMALL", "SUMMARY", "large_runs", "runs", "table"]
 

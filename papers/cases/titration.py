@@ -18,10 +18,10 @@ from __future__ import annotations
 
 from typing import Any, Final, Literal
 
+from papers.panels import FigureSpec
 from papers.worlds import TITRATION_ID
 from tacit.runs.comparison import Run
 from tacit.runs.config import RunConfig
-from tacit.runs.figures import FigureSpec
 
 __all__ = [
     "BUDGET",

@@ -31,7 +31,7 @@ import numpy as np
 
 from tacit._version import __version__
 from tacit.arrays import Floats
-from tacit.environments.linear_bandit import FeatureBandit
+from tacit.environments.bandits import FeatureBandit
 from tacit.environments.registry import make_environment
 from tacit.environments.tabular import TabularMDP
 from tacit.learners.linucb_published import PUBLISHED

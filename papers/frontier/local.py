@@ -17,11 +17,11 @@ from typing import Any, Final, Literal
 
 import numpy as np
 
+from papers.panels import FigureSpec
 from tacit.arrays import Floats
 from tacit.runs.assemble import assemble
 from tacit.runs.comparison import Run
 from tacit.runs.config import RunConfig, as_seeds
-from tacit.runs.figures import FigureSpec
 from tacit.runs.result import Result
 
 __all__ = [

@@ -11,8 +11,8 @@ from dataclasses import dataclass, replace
 from typing import Final, Literal
 
 from papers.frontier import page, valid
+from papers.panels import FigureSpec
 from tacit.runs.comparison import Run
-from tacit.runs.figures import FigureSpec
 
 __all__ = ["FIGURES", "MISSED", "SUMMARY", "Miss", "runs", "summary_table"]
 

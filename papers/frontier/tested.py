@@ -13,9 +13,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final, Literal
 
+from papers.panels import FigureSpec
 from tacit.runs.comparison import Run
 from tacit.runs.config import RunConfig, as_seeds
-from tacit.runs.figures import FigureSpec
 
 __all__ = ["FIGURES", "SUMMARY", "WORLDS", "runs", "summary_table"]
 

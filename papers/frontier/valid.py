@@ -5,7 +5,7 @@
 
 The committed result holds an ablation, too, made with 0.8: without the observed variance, with one weighting, without
 the projection's smaller noise.
-Epsilon 1 at delta 1e-6. Growth and shares of `bucb_valid` were chosen on riverswim (seeds 0 to 2, and rivers of 4, 5
+Epsilon 1 at delta 1e-6. Growth and shares of `ValidBUCB` were chosen on riverswim (seeds 0 to 2, and rivers of 4, 5
 and 8 states with seeds from 8000); the seeds here begin at 100.
 """
 

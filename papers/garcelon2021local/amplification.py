@@ -21,6 +21,7 @@ import numpy as np
 
 from papers.garcelon2021local.experiments import ENVIRONMENT
 from papers.garcelon2021local.reshuffled import ReshuffledReports, link, resend
+from papers.panels import slope_guide
 from tacit.data.trajectories import Trajectories
 from tacit.environments.registry import make
 from tacit.errors import require_count, require_real
@@ -28,7 +29,7 @@ from tacit.randomness import SimulationNoise
 from tacit.released.counts import CountShape
 from tacit.runs.comparison import Run
 from tacit.runs.config import RunConfig, as_seeds
-from tacit.runs.figures import GREY, WIDTH, save_figure, slope_guide, style_of
+from tacit.runs.figures import GREY, WIDTH, save_figure, style_of
 from tacit.runs.result import Result
 from tacit.runs.storage_paths import write_json
 

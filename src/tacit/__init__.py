@@ -36,8 +36,7 @@ if TYPE_CHECKING:
     from tacit.runs.result import Result
     from tacit.runs.runner import run
     from tacit.runs.study_plan import plan
-    from tacit.runs.trial import trial
-    from tacit.runs.trial_size import trial_size
+    from tacit.runs.trial import trial, trial_size
     from tacit.service.device import RemoteDevice
     from tacit.simulation.simulate import simulate
     from tacit.study.episodes import data_check, read_episodes
@@ -122,7 +121,7 @@ _HOMES = {
     "run": ("tacit.runs.runner", "run"),
     "simulate": ("tacit.simulation.simulate", "simulate"),
     "trial": ("tacit.runs.trial", "trial"),
-    "trial_size": ("tacit.runs.trial_size", "trial_size"),
+    "trial_size": ("tacit.runs.trial", "trial_size"),
     "verify": ("tacit.study.verify", "verify"),
 }
 """Public name -> where it lives."""

@@ -5,6 +5,7 @@ TacitError
 │   └── UnknownName     a name that no registry knows, with the nearest one that it does
 ├── PrivacyBudgetExceeded  the release would exceed the privacy budget; nothing was released
 ├── NotSupported        correct in principle, not offered (yet); the message names what is
+│   └── ForeignCode     what was read names code of its writer, which reading never runs
 └── PrivacyViolation    would not be private; no option turns it on
 """
 
@@ -31,6 +32,7 @@ __all__ = [
     "MAX_REPORTS",
     "MAX_TRIALS",
     "MAX_WORKERS",
+    "ForeignCode",
     "InvalidInput",
     "NotSupported",
     "PrivacyBudgetExceeded",
@@ -110,6 +112,10 @@ class PrivacyBudgetExceeded(TacitError):
 
 class NotSupported(TacitError):
     """The request makes sense, but this combination is not offered."""
+
+
+class ForeignCode(NotSupported):
+    """A file that was read names code (an environment, a function), and reading runs no code of its writer."""
 
 
 class PrivacyViolation(TacitError):

@@ -13,7 +13,7 @@ from types import ModuleType
 from typing import Any, Final
 
 RENAMED: Final = {
-    "tacit.checks.manners": "tacit.audit.contract_rules",
+    "tacit.checks.manners": "tacit.audit.conformance",
     "tacit.compiling": "tacit.jit_progress",
     "tacit.engines": "tacit.executors",
     "tacit.environments.inputs": "tacit.runs.gradient_builder",
@@ -23,15 +23,19 @@ RENAMED: Final = {
     "tacit.mechanisms.noise.dealt": "tacit.noise.one_slot",
     "tacit.mechanisms.noise.places": "tacit.noise.support_index",
     "tacit.mechanisms.upper_law": "tacit.noise.dominating_pmf",
+    "tacit.mechanisms.exact.bernoulli": "tacit.noise.exact.inversion",
+    "tacit.privatizers.shuffle.batches": "tacit.release.counts_contract",
+    "tacit.privatizers.shuffle.noise": "tacit.release.shuffle.labels",
     "tacit.privatizers.shuffle.spec": "tacit.statistics.count_spec",
     "tacit.runs.places": "tacit.runs.storage_paths",
     "tacit.runs.sealing": "tacit.runs.manifest",
-    "tacit.runs.sizes": "tacit.runs.size_defaults",
+    "tacit.runs.sizes": "tacit.runs.estimate",
     "tacit.service.running": "tacit.service.server",
     "tacit.service.sealing": "tacit.service.encryption",
     "tacit.service.tokens.issuing": "tacit.service.tokens.token_issuer",
     "tacit.service.tokens.people": "tacit.service.tokens.admission",
     "tacit.tiers": "tacit.lazy_jit",
+    "tacit.memory": "tacit.system",
     "tacit.mechanisms.noise": "tacit.noise",
     "tacit.mechanisms": "tacit.noise",
     "tacit.privatizers.contract": "tacit.release.counts_contract",
@@ -39,6 +43,37 @@ RENAMED: Final = {
     "tacit.privatizers": "tacit.release",
     "tacit.loop": "tacit.simulation",
     "tacit.checks": "tacit.audit",
+    **{
+        f"tacit.{folder}.{old}": f"tacit.{folder}.{new}"
+        for folder, new, merged in (
+            ("accounting", "certificate", "schema"),
+            ("accounting.events", "binomial", "mirrored"),
+            ("accounting.events", "gaussian", "sampled"),
+            ("audit", "learners", "runs"),
+            ("audit", "mechanisms", "messages"),
+            ("data", "counts", "flow"),
+            ("environments", "bandits", "contextual_bandit dose_bandit"),
+            ("environments", "layered", "layered_worlds"),
+            ("environments", "live", "live_spec"),
+            ("environments", "live_sources", "live_presets"),
+            ("environments", "tabular_worlds", "ev_charging hard_tree random_mdp riverswim taxi"),
+            ("learners", "conservative", "bucb_valid"),
+            ("learners", "fixed_bonus", "private_ucb_vi pucb"),
+            ("learners", "gradient", "dp_npg dp_pg dp_trpo gradient_settings"),
+            ("learners", "ldp_rts", "conservative_returns"),
+            ("learners", "occupancy", "transition_set uc_o_reps uob_lbps uob_reps"),
+            ("learners", "psrl", "ldp_psrl"),
+            ("planning", "barrier_flow", "barrier_row"),
+            ("planning", "layered", "transition_intervals"),
+            ("policies", "softmax", "network"),
+            ("released", "precision", "printed_radii"),
+            ("runs", "report", "curves"),
+            ("runs", "storage", "rows"),
+            ("runs", "trial", "trial_size"),
+            ("study", "episodes", "log_reports"),
+        )
+        for old in merged.split()
+    },
 }
 """Old name -> new name; the first one that fits counts."""
 LEAVES: Final = "the old name goes with version 0.10"

@@ -13,12 +13,11 @@ import numpy as np
 import pytest
 from scipy.stats import norm
 
-from tacit.accounting.certificate import Certificate, certify
+from tacit.accounting.certificate import Certificate, certificate_schema, certify
 from tacit.accounting.claims import PrivacyClaim, PrivacyUnit
 from tacit.accounting.composition import epsilon_of
 from tacit.accounting.events.gaussian import gaussian_delta, gaussian_mu
 from tacit.accounting.knowledge import KINDS, PARTIES, breaches, reach
-from tacit.accounting.schema import certificate_schema
 from tacit.accounting.wording import shown_up
 from tacit.cli import main
 from tacit.study.design import StudyDesign, plan_study

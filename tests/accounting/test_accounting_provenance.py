@@ -14,11 +14,10 @@ from types import ModuleType, SimpleNamespace
 import jsonschema
 import pytest
 
-from tacit.accounting.certificate import Certificate, certify
+from tacit.accounting.certificate import Certificate, certificate_schema, certify
 from tacit.accounting.claims import OUTPUTS, PrivacyClaim, PrivacyUnit
 from tacit.accounting.events import PureEvent, event_class
 from tacit.accounting.provenance import record_pass, unchecked
-from tacit.accounting.schema import certificate_schema
 from tacit.audit.conformance import NonConformant, check_privatizer
 from tacit.release.arms import composed
 from tacit.runs.verify import check_certificate

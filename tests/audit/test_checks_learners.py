@@ -10,8 +10,7 @@ import pytest
 from mutants.device import HalfTheNoise
 from mutants.planted import twin
 from tacit.audit.attack import attack
-from tacit.audit.learners import AUDITED_LEARNERS, audit_learner, curator_runs, target_of
-from tacit.audit.runs import naive_bayes, single_runs
+from tacit.audit.learners import AUDITED_LEARNERS, audit_learner, curator_runs, naive_bayes, single_runs, target_of
 from tacit.errors import InvalidInput, NotSupported, UnknownName
 from tacit.runs.assemble import assemble
 from tacit.runs.config import RunConfig

@@ -13,7 +13,7 @@ import pytest
 
 from tacit.cli import main
 from tacit.release.request import PrivacyRequest
-from tacit.release.shuffle.noise import least_bit_noise
+from tacit.release.shuffle.labels import least_bit_noise
 from tacit.release.table import make_privatizer
 from tacit.released.counts import CountShape
 from tacit.statistics.count_spec import ReleaseSpec

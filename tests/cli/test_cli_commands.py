@@ -152,7 +152,7 @@ def test_a_private_run_carries_claim_and_certificate_as_json(capsys):
         (["--trust", "central", "--epsilon", "-1"], "epsilon must be a finite number"),
         (["--trust", "local", "--epsilon", "1", "--delta", "0.01"], "delta must lie in [0, 0.001]"),
         (["--trust", "shufle", "--epsilon", "1"], "did you mean 'shuffle'?"),
-        (["--constants", "theory"], "leave constants and z out"),
+        (["--constants", "theory"], "remove constants and z"),
         (["--calibration", "loose"], "unknown calibration"),
         (["--nonsense"], "No such option"),
         (["--out", "/dev/null/run"], "cannot write to /dev/null/run"),

@@ -7,8 +7,7 @@ from itertools import product
 import numpy as np
 import pytest
 
-from tacit.data.counts import flow_counts, flow_groups
-from tacit.data.flow import compiled_walk, sparse_transitions, walk_in_python
+from tacit.data.counts import compiled_walk, flow_counts, flow_groups, sparse_transitions, walk_in_python
 from tacit.environments import make
 from tacit.environments.tabular import TabularMDP
 from tacit.policies import DeterministicPolicy, StochasticPolicy, uniform_policy

@@ -10,8 +10,8 @@ import scipy.stats
 
 from tacit.data.counts import ExactCounts, count_trajectories, flow_counts
 from tacit.data.trajectories import Trajectories, prepare_world, roll_out
-from tacit.environments.riverswim import riverswim
 from tacit.environments.tabular import TabularMDP
+from tacit.environments.tabular_worlds import riverswim
 from tacit.errors import InvalidInput
 from tacit.planning.dynamic import occupancy
 from tacit.policies import DeterministicPolicy, StochasticPolicy, uniform_policy

@@ -81,3 +81,15 @@ def quadrant(observation: Any) -> int:
 
 def too_far(observation: Any) -> int:
     return 99
+
+
+class Odd(Fuse):
+    """A fuse that pays what is no number at its second step, and shows a place beyond its space if it is told to."""
+
+    def __init__(self, first: int = 3, pays: str = "nan", shown: int = 0) -> None:
+        super().__init__(first)
+        self._pays, self._shown = float(pays), shown
+
+    def step(self, action: int) -> Any:
+        place, reward, ended, cut, info = super().step(action)
+        return place + self._shown, self._pays if place < 2 else reward, ended, cut, info

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from tacit.environments.adversaries import ADVERSARIES, list_adversaries, make_adversary
-from tacit.environments.layered import LayeredMDP
-from tacit.environments.layered_worlds import (
+from tacit.environments.layered import (
+    LayeredMDP,
     LossTable,
     LossWorld,
     layered,

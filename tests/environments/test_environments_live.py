@@ -14,6 +14,7 @@ import pytest
 from gymnasium.spaces import Box, Dict, Discrete, MultiBinary, MultiDiscrete, Tuple
 from scipy import stats
 
+import tacit
 from tacit.data.simulator_users import Players, count_live
 from tacit.environments.baselines import baseline_names, baseline_policy, baseline_table
 from tacit.environments.discretise import (
@@ -27,7 +28,7 @@ from tacit.environments.discretise import (
 )
 from tacit.environments.estimated import estimate_model
 from tacit.environments.live import LiveWorld, live
-from tacit.environments.live_presets import PRESETS
+from tacit.environments.live_sources import PRESETS
 from tacit.environments.registry import list_live, make, make_environment, make_layered
 from tacit.errors import InvalidInput, NotSupported, UnknownName
 from tacit.planning.dynamic import backward_induction
@@ -107,9 +108,11 @@ def test_functions_are_known_by_name_and_must_stay_in_range():
     assert discretiser_from_dict(rule.to_dict()) == rule
     with pytest.raises(InvalidInput, match="from 0 to 3"):
         Function(function="live_worlds:too_far", count=4).state(None)
-    for name in ("live_worlds", "live_worlds:nothing", "no_such_module:f"):
+    with pytest.raises(InvalidInput):
+        Function(function="live_worlds", count=4)
+    for name in ("live_worlds:nothing", "no_such_module:f"):
         with pytest.raises(InvalidInput):
-            Function(function=name, count=4)
+            live(live_worlds.fuse, horizon=4, rewards=(-1.0, 1.0), discretise=Function(function=name, count=4))
 
 
 @pytest.mark.parametrize(
@@ -301,6 +304,33 @@ def test_an_estimated_model_is_marked_close_and_solvable():
     ended = estimate_model(FUSE, 50)
     assert ended.stage_P[0, 4, :, 4].tolist() == [1.0, 1.0]
     assert ended.stage_r[0, 4].tolist() == [0.5, 0.5]
+
+
+@pytest.mark.parametrize("pays", ["nan", "inf", "-inf"])
+def test_a_reward_that_is_no_number_counts_as_clipped(pays, tmp_path):
+    worth = {"nan": -1.0, "inf": 1.0, "-inf": -1.0}[pays]  # what is no number is the lower bound
+    options = {"horizon": 4, "rewards": (-1.0, 1.0), "evaluation": 50}
+    odd = live("live_worlds:Odd", options={"pays": pays}, **options)
+    fixed = live("live_worlds:Odd", options={"pays": str(worth)}, **options)
+    policy = uniform_policy(4, 5, 2)
+    found, wanted = (Players(world, seed=0).play(policy, 40, coins()) for world in (odd, fixed))
+    assert found.rewards.tolist() == wanted.rewards.tolist()
+    assert found.measured.returns.tolist() == wanted.measured.returns.tolist()
+    assert found.measured.clipped >= 40 > wanted.measured.clipped == 0
+    made = tacit.run(environment=odd, learner="psrl", episodes=20, workers=1, out=tmp_path / "run")
+    assert made.returns[0].clipped > 0.2
+    assert "lay outside the declared bounds" in made.summary()
+    assert np.isfinite(estimate_model(odd, 20).stage_r).all()
+
+
+@pytest.mark.parametrize("shown", [5, -3])
+@pytest.mark.parametrize("vector", [None, True])
+def test_an_observation_outside_of_its_space_is_refused(shown, vector):
+    world = live("live_worlds:Odd", horizon=4, rewards=(-1, 1), vector=vector, options={"pays": "0", "shown": shown})
+    with pytest.raises(InvalidInput, match=r"observations? must"):
+        Players(world, seed=0).play(uniform_policy(4, 5, 2), 40, coins())
+    with pytest.raises(InvalidInput, match=r"from 0 to 2, got 3"):
+        Product(counts=(4, 3)).state((1, 3))
 
 
 # Descriptions -------------------------------------------------------------------------------------------

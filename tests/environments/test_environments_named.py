@@ -5,9 +5,7 @@ import pytest
 from environment_values import constant_policy, optimal_value, optimal_values, policy_value, uniform_policy
 
 from tacit.environments import GYMNASIUM_IDS, make
-from tacit.environments.hard_tree import hard_tree
-from tacit.environments.random_mdp import random_mdp
-from tacit.environments.riverswim import riverswim
+from tacit.environments.tabular_worlds import hard_tree, random_mdp, riverswim
 from tacit.errors import InvalidInput
 
 REALISTIC = ["ev-charging", "recommender", "treatment"]

@@ -1,12 +1,10 @@
 import pytest
 
 from tacit.environments import GYMNASIUM_IDS, TabularMDP, list_environments, make
-from tacit.environments.dose_bandit import DoseBandit
-from tacit.environments.hard_tree import hard_tree
-from tacit.environments.layered_worlds import LossWorld
-from tacit.environments.linear_bandit import FeatureBandit
+from tacit.environments.bandits import DoseBandit, FeatureBandit
+from tacit.environments.layered import LossWorld
 from tacit.environments.registry import ENVIRONMENTS, make_environment
-from tacit.environments.riverswim import riverswim
+from tacit.environments.tabular_worlds import hard_tree, riverswim
 from tacit.errors import InvalidInput, UnknownName
 from tacit.runs.assemble import assemble
 from tacit.runs.config import RunConfig

@@ -20,7 +20,7 @@ from tacit.released.batches import BatchQuery
 from tacit.runs.assemble import assemble
 from tacit.runs.config import RunConfig
 from tacit.runs.storage import RunDirectory
-from tacit.simulation.state_features import SeenSampler
+from tacit.simulation.features import SeenSampler
 
 RIVER = "riverswim:states=3,horizon=3"
 HALVES = (0, 0, 1)

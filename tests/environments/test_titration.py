@@ -11,7 +11,7 @@ from papers.worlds import TITRATION_ID
 from tacit import live
 from tacit.data.simulator_users import Players
 from tacit.environments.baselines import baseline_policy
-from tacit.environments.live_presets import PRESETS
+from tacit.environments.live_sources import PRESETS
 from tacit.policies import DeterministicPolicy, uniform_policy
 
 

@@ -8,8 +8,7 @@ from papers.gradient_requests import gradient_request
 from tacit.data.gradients import Bounds, add_gradients, begin_sums, in_range
 from tacit.data.trajectories import Trajectories
 from tacit.environments import TabularMDP, make
-from tacit.learners.dp_pg import ascend
-from tacit.learners.gradient import GradientParameters, SoftmaxLearner
+from tacit.learners.gradient import GradientParameters, SoftmaxLearner, ascend
 from tacit.policies.softmax import add_pull_back, parameters_of, public_features, softmax_table, tabular_features
 from tacit.release.table import make_privatizer
 from tacit.released.gradients import GradientShape

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from tacit.data.gradients import Bounds, add_dose_gradients, prepare_clinic
-from tacit.environments.dose_bandit import DoseBandit, dose_bandit
+from tacit.environments.bandits import DoseBandit, dose_bandit
 from tacit.errors import InvalidInput, NotSupported
 from tacit.runs.assemble import assemble
 from tacit.runs.config import RunConfig

@@ -18,7 +18,7 @@ from gradient_tools import (
 from slow_gradients import log_policy, score, user_gradient
 
 from tacit.data.gradients import Bounds, in_range
-from tacit.learners.dp_pg import add_barrier
+from tacit.learners.gradient import add_barrier
 from tacit.policies.softmax import public_features, score_bound, tabular_features
 from tacit.simulation.judges.softmax import begin_gradient_tally, evaluate, gradient_truth
 

@@ -8,11 +8,10 @@ from contract_calls import told
 from gradient_tools import BANDIT, fitted, learner_of, privatizer_of, shape_of, small_mdp, table_of
 from slow_gradients import user_gradient
 
-from tacit.audit.runs import final_parameters, matched_distinguisher
+from tacit.audit.learners import final_parameters, matched_distinguisher
 from tacit.data.gradients import draw_users
 from tacit.data.trajectories import prepare_world
-from tacit.learners.dp_npg import natural_ascend
-from tacit.learners.gradient import plan_gradient
+from tacit.learners.gradient import natural_ascend, plan_gradient
 from tacit.policies.softmax import public_features, tabular_features
 from tacit.randomness import seed_streams
 from tacit.released.gradients import empty_gradient

@@ -74,7 +74,7 @@ def test_every_kind_runs_and_is_certified(learner, environment):
         ({"trust": "shuffle"}, NotSupported, "released under trust none or central, not shuffle"),
         ({"delta": None}, InvalidInput, "delta above 0"),
         ({"mechanism": "laplace"}, NotSupported, "gaussian noise"),
-        ({"z": 1.0}, InvalidInput, "leave z out"),
+        ({"z": 1.0}, InvalidInput, "remove z"),
         ({"batch": 2000}, InvalidInput, "larger than the number of episodes"),
         ({"learner": "dp-gp", "trust": "central"}, UnknownName, "dp-pg"),
     ],

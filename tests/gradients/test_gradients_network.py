@@ -5,10 +5,9 @@ import pytest
 from gradient_tools import UNIT, random_users, user_gradients
 from slow_network import Network
 
-from tacit.environments.live import live
-from tacit.environments.live_spec import live_from_spec
+from tacit.environments.live import live, live_from_spec
 from tacit.errors import InvalidInput, NotSupported, UnknownName
-from tacit.policies.network import first_weights, network_dimension, network_table, network_tangent
+from tacit.policies.softmax import first_weights, network_dimension, network_table, network_tangent
 from tacit.randomness import SimulationNoise
 from tacit.released.gradients import GradientShape
 from tacit.runs.assemble import assemble

@@ -16,8 +16,11 @@ from papers.neural.policy import NeuralPolicy  # noqa: E402
 from papers.neural.rollout import Users, policy_for  # noqa: E402
 from papers.neural.train import neural_privatizer, release, train  # noqa: E402
 from tacit.errors import InvalidInput, NotSupported  # noqa: E402
-from tacit.policies.network import network_table, network_tangent  # noqa: E402
-from tacit.policies.softmax import tabular_features  # noqa: E402
+from tacit.policies.softmax import (  # noqa: E402
+    network_table,
+    network_tangent,
+    tabular_features,
+)
 from tacit.randomness import SimulationNoise  # noqa: E402
 from tacit.released.gradients import GradientShape  # noqa: E402
 

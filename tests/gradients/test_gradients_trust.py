@@ -11,11 +11,9 @@ from scipy.special import log_softmax
 from slow_gradients import score
 
 from tacit.audit.attack import attack
-from tacit.audit.learners import audit_learner, target_of
-from tacit.audit.runs import gradient_runs
+from tacit.audit.learners import audit_learner, gradient_runs, target_of
 from tacit.errors import InvalidInput, UnknownName
-from tacit.learners.dp_npg import natural_ascend
-from tacit.learners.dp_trpo import trust_ascend
+from tacit.learners.gradient import natural_ascend, trust_ascend
 from tacit.policies.softmax import public_features
 from tacit.released.gradients import empty_gradient
 from tacit.runs.assemble import assemble

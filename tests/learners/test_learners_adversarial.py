@@ -10,13 +10,12 @@ import pytest
 from contract_calls import told
 from flow_doors import barrier_flow, entropy_flow, upper_occupancy
 
-from tacit.environments.layered_worlds import layered
+from tacit.environments.layered import layered
 from tacit.errors import InvalidInput, UnknownName
 from tacit.learners.loss_contract import LossRequest
+from tacit.learners.occupancy import precision_now
 from tacit.learners.table import LEARNERS, make_learner
-from tacit.learners.transition_set import precision_now
-from tacit.planning.layered import layered_geometry
-from tacit.planning.transition_intervals import repair_counts, theory_intervals
+from tacit.planning.layered import layered_geometry, repair_counts, theory_intervals
 from tacit.release.loss_noise import LossNoise
 from tacit.release.losses import AdversarialPrivatizer
 from tacit.released.losses import LossStatistics

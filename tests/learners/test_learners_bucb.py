@@ -6,7 +6,7 @@ import pytest
 from tacit.environments.registry import make
 from tacit.errors import InvalidInput, NotSupported
 from tacit.learners.bucb import BUCB
-from tacit.planning.counters import counters_of
+from tacit.planning.flow_projection import counters_of
 from tacit.planning.weighted_rows import blank_rows, mixture_visits, row_weights
 from tacit.release.none import Unprotected
 from tacit.released.counts import CountShape

@@ -79,7 +79,7 @@ def test_the_table_refuses_what_it_does_not_know():
         make_learner(request("ucbvi", options={"bonsu": "bernstein"}))
     with pytest.raises(InvalidInput, match="hoeffding, bernstein"):
         make_learner(request("ucbvi", options={"bonus": "magic"}))
-    with pytest.raises(InvalidInput, match="know nothing of privacy noise"):
+    with pytest.raises(InvalidInput, match="do not account for privacy noise"):
         make_learner(request("ucbvi", noisy=True, constants="theory"))
     with pytest.raises(InvalidInput, match="prior"):
         make_learner(request("psrl", constants="practical"))

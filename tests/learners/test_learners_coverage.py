@@ -14,9 +14,8 @@ from contract_calls import shown, told
 from learner_tools import shape_of, small_mdp
 
 from tacit.data.counts import flow_counts
+from tacit.learners.fixed_bonus import PUCB, PrivateUCBVI
 from tacit.learners.private_po import PrivateUCBPO
-from tacit.learners.private_ucb_vi import PrivateUCBVI
-from tacit.learners.pucb import PUCB
 from tacit.planning.dynamic import backward_induction
 from tacit.randomness import SimulationNoise
 from tacit.release.counts_contract import count_precision

@@ -8,7 +8,7 @@ from contract_calls import told
 from learner_tools import exact_statistics, shape_of, small_mdp
 from slow_private import dp_ucbvi_values
 
-from tacit.environments.riverswim import riverswim
+from tacit.environments.tabular_worlds import riverswim
 from tacit.errors import InvalidInput
 from tacit.learners.dp_ucbvi import DPUCBVI
 from tacit.learners.ucbvi import UCBVI

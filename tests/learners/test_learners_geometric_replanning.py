@@ -10,9 +10,9 @@ from tacit.accounting.events.bounded import bounded_density
 from tacit.data.counts import flow_counts
 from tacit.environments.registry import make
 from tacit.errors import NotSupported
-from tacit.learners.geometric_replanning import RarelyReplanned
 from tacit.learners.private_po import PrivateUCBPO, RarelyImproved
 from tacit.learners.psrl import PSRL
+from tacit.learners.schedules import RarelyReplanned
 from tacit.noise.bounded import NORMAL_APPROX_FROM
 from tacit.randomness import SimulationNoise
 from tacit.release.none import Unprotected

@@ -13,7 +13,7 @@ from tacit.accounting.claims import OUTPUTS, PrivacyClaim, PrivacyUnit
 from tacit.audit.conformance import check_privatizer
 from tacit.audit.learners import audit_learner
 from tacit.data.trajectories import LossUser
-from tacit.environments.layered_worlds import layered
+from tacit.environments.layered import layered
 from tacit.errors import InvalidInput, NotSupported
 from tacit.planning.layered import layered_geometry
 from tacit.randomness import SimulationNoise

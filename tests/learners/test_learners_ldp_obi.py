@@ -11,7 +11,7 @@ from learner_tools import exact_statistics, homogeneous_mdp, shape_of, small_mdp
 
 from tacit.data.counts import flow_counts
 from tacit.data.trajectories import prepare_world, roll_out
-from tacit.environments.random_mdp import random_mdp
+from tacit.environments.tabular_worlds import random_mdp
 from tacit.learners.ldp_obi import LDPOBI
 from tacit.noise.laplace import Laplace
 from tacit.planning.dynamic import backward_induction

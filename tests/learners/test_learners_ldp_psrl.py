@@ -12,11 +12,10 @@ from learner_tools import exact_statistics, homogeneous_mdp, shape_of, small_mdp
 
 from tacit.data.counts import flow_counts
 from tacit.data.trajectories import prepare_world, roll_out
-from tacit.environments.random_mdp import random_mdp
 from tacit.environments.tabular import TabularMDP
+from tacit.environments.tabular_worlds import random_mdp
 from tacit.errors import InvalidInput, NotSupported
-from tacit.learners.ldp_psrl import LDPPSRL, printed_prior
-from tacit.learners.psrl import PSRL
+from tacit.learners.psrl import LDPPSRL, PSRL, printed_prior
 from tacit.policies import uniform_policy
 from tacit.randomness import SimulationNoise
 from tacit.release.none import Unprotected

@@ -162,7 +162,7 @@ def config(**changes: Any) -> RunConfig:
 @pytest.mark.parametrize(
     ("changes", "words"),
     [({"constants": "practical"}, "prior instead of"), ({"z": 1.0}, "prior instead of"),
-     ({"batch": 50}, "leave batch out"), ({"episodes": 50}, "too few"), ({"trust": "central"}, "not central"),
+     ({"batch": 50}, "remove batch"), ({"episodes": 50}, "too few"), ({"trust": "central"}, "not central"),
      ({"environment": "layered"}, "layered world has no rewards"),
      ({"learner": "ldp-rts:time_homogeneous=true"}, "option of learner ldp-rts")],
 )  # fmt: skip

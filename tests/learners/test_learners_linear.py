@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import tacit
-from tacit.environments.linear_bandit import linear_bandit
+from tacit.environments.bandits import linear_bandit
 from tacit.errors import InvalidInput, NotSupported, UnknownName
 from tacit.learners.linear import FeatureRequest, LinearLearner, add_moments, make_linear, policy_of
 from tacit.planning.linear_posterior import DRAWS, linear_intervals, linear_posterior

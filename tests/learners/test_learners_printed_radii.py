@@ -12,7 +12,7 @@ from tacit.learners.ldp_obi import LDPOBI
 from tacit.release.request import PrivacyRequest
 from tacit.release.table import make_privatizer
 from tacit.released.counts import CountShape
-from tacit.released.printed_radii import printed_radii, printed_radius
+from tacit.released.precision import printed_radii, printed_radius
 from tacit.runs.assemble import assemble
 from tacit.runs.config import RunConfig
 

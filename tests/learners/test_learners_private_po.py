@@ -10,7 +10,7 @@ from contract_calls import told
 from learner_tools import exact_statistics, shape_of, small_mdp
 from slow_private import optimistic_values, po_rows
 
-from tacit.environments.riverswim import riverswim
+from tacit.environments.tabular_worlds import riverswim
 from tacit.errors import InvalidInput
 from tacit.learners.private_po import PrivateUCBPO
 from tacit.planning.widths import practical_width

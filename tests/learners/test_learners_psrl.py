@@ -10,8 +10,8 @@ import scipy.stats
 from contract_calls import told
 from learner_tools import exact_statistics, homogeneous_mdp, shape_of, small_mdp
 
-from tacit.environments.riverswim import riverswim
 from tacit.environments.tabular import TabularMDP
+from tacit.environments.tabular_worlds import riverswim
 from tacit.errors import InvalidInput
 from tacit.gammas import gamma_difference, gamma_draw
 from tacit.learners.psrl import PSRL, beta_draw

@@ -10,8 +10,7 @@ import pytest
 from tacit.environments.registry import make
 from tacit.environments.tabular import TabularMDP
 from tacit.errors import NotSupported
-from tacit.learners.private_ucb_vi import PrivateUCBVI
-from tacit.learners.pucb import PUCB
+from tacit.learners.fixed_bonus import PUCB, PrivateUCBVI
 from tacit.planning.dynamic import solve
 from tacit.planning.public_rows import public_rows
 from tacit.protocol import PrivateStatistics

@@ -9,8 +9,7 @@ from learner_tools import exact_statistics, shape_of, small_mdp
 from slow_private import hoeffding_rows, optimistic_values
 
 from tacit.errors import InvalidInput
-from tacit.learners.private_ucb_vi import PrivateUCBVI
-from tacit.learners.pucb import PUCB
+from tacit.learners.fixed_bonus import PUCB, PrivateUCBVI
 from tacit.policies import uniform_policy
 from tacit.released.precision import CountPrecision, now_radius, precision_log_term
 from tacit.runs.assemble import assemble

@@ -9,7 +9,7 @@ import tacit
 from papers.frontier.rlsvi import certified
 from tacit.errors import InvalidInput, NotSupported
 from tacit.learners.rlsvi import perturbed
-from tacit.planning.counters import counters_of
+from tacit.planning.flow_projection import counters_of
 from tacit.planning.weighted_rows import blank_rows
 from tacit.released.counts import CountShape
 from tacit.runs.config import RunConfig

@@ -10,8 +10,8 @@ from slow_ucbvi import SlowUCBVI
 
 from tacit.data.counts import flow_counts
 from tacit.data.trajectories import prepare_world, roll_out
-from tacit.environments.riverswim import riverswim
 from tacit.environments.tabular import TabularMDP
+from tacit.environments.tabular_worlds import riverswim
 from tacit.errors import InvalidInput
 from tacit.learners.ucbvi import UCBVI
 from tacit.planning.dynamic import backward_induction

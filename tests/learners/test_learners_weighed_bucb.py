@@ -6,8 +6,7 @@ import pytest
 import tacit
 from tacit.environments.registry import make
 from tacit.learners.bucb import BUCB, BUCBBelief
-from tacit.planning.counters import counters_of
-from tacit.planning.flow_projection import Kept
+from tacit.planning.flow_projection import Kept, counters_of
 from tacit.planning.weighted_rows import blank_rows, mixture_visits, row_weights, weighted_rows
 from tacit.release.none import Unprotected
 from tacit.released.counts import CountShape

@@ -16,7 +16,7 @@ from tacit.audit.mechanisms import IntegerMessages
 from tacit.data.trajectories import Trajectories
 from tacit.randomness import SecureNoise, SimulationNoise
 from tacit.release.contract import StageSize
-from tacit.release.shuffle.noise import BitKind
+from tacit.release.shuffle.labels import BitKind
 from tacit.release.shuffle_release import ShufflePlan, ShuffleRelease
 from tacit.release.staged import Staged
 from tacit.released.batches import BatchQuery, PlannedBatch

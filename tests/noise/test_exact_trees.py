@@ -22,10 +22,9 @@ import slow_exact_samplers as slow
 from slow_exact_samplers import PathBits, Tree, tree
 
 from tacit.noise.exact import blocks
-from tacit.noise.exact.bernoulli import LogisticCoin, RationalCoin, draw_coins, draw_each
 from tacit.noise.exact.bits import draw_below, draw_order
 from tacit.noise.exact.blocks import GaussianBlocks, GeometricBlocks, draw_magnitudes, draw_symmetric, propose
-from tacit.noise.exact.inversion import exp_enclosure
+from tacit.noise.exact.inversion import LogisticCoin, RationalCoin, draw_coins, draw_each, exp_enclosure
 
 Exact = Callable[[int], mpmath.mpf]
 F = Fraction

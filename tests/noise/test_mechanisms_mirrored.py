@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from tacit.accounting import epsilon_of
-from tacit.accounting.events.mirrored import MirroredEvent, mirrored_law, mirrored_pld
+from tacit.accounting.events.binomial import MirroredEvent, mirrored_law, mirrored_pld
 from tacit.accounting.families import Family
 from tacit.errors import InvalidInput, NotSupported
 from tacit.noise.binomial import Binomial

@@ -26,7 +26,7 @@ from tacit.data.trajectories import Trajectories, Trajectory
 from tacit.errors import InvalidInput, NotSupported, UnknownName
 from tacit.noise import ContinualCounter, Gaussian, Laplace, Mechanism, Randomizer
 from tacit.noise.exact import bernoulli_logistic
-from tacit.noise.exact.bernoulli import LogisticCoin
+from tacit.noise.exact.inversion import LogisticCoin
 from tacit.noise.layout import exact_vector
 from tacit.noise.protocol import missing_members
 from tacit.noise.support_index import places_of

@@ -63,8 +63,8 @@ ADDITIONS: Mapping[str, Changes] = {
         "environments/registry.py": (
             ('    "taxi": taxi,\n', '    "taxi": taxi,\n    "toy-doors": toy_doors,\n'),
             (
-                "from tacit.environments.taxi import",
-                "from tacit.environments.toy import two_doors as toy_doors\nfrom tacit.environments.taxi import",
+                "from tacit.environments.treatment import",
+                "from tacit.environments.toy import two_doors as toy_doors\nfrom tacit.environments.treatment import",
             ),
         ),
     },

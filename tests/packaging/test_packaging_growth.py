@@ -11,7 +11,7 @@ from benchmarks.bench_loop import shape
 from benchmarks.bench_scaling import Watched
 from benchmarks.cells import TRUSTS, counting
 
-from tacit.environments.random_mdp import random_mdp
+from tacit.environments.tabular_worlds import random_mdp
 from tacit.lazy_jit import interpreted
 from tacit.learners.ucbvi import UCBVI
 from tacit.protocol import copy_state

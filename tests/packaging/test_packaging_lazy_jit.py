@@ -11,9 +11,8 @@ import pytest
 from tacit import lazy_jit
 from tacit.data.trajectories import alias_tables
 from tacit.kernels import kernel
-from tacit.planning.counters import Counters, counters_of
 from tacit.planning.dynamic import solve, value_of
-from tacit.planning.flow_projection import Kept
+from tacit.planning.flow_projection import Counters, Kept, counters_of
 from tacit.planning.valid_bands import Bands
 from tacit.planning.weighted_rows import (
     ProvedBands,

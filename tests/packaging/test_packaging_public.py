@@ -104,6 +104,9 @@ OLD_MODULES = {
     "tacit.loop.simulate": "tacit.simulation.simulate",
     "tacit.checks.conformance": "tacit.audit.conformance",
     "tacit.engines": "tacit.executors",
+    "tacit.privatizers.shuffle.noise": "tacit.release.shuffle.labels",
+    "tacit.learners.pucb": "tacit.learners.fixed_bonus",
+    "tacit.environments.riverswim": "tacit.environments.tabular_worlds",
     "tacit.service.sealing.hpke": "tacit.service.encryption.hpke",
 }
 OLD_NAMES = {
@@ -175,3 +178,21 @@ def test_another_project_of_the_name_is_named(tmp_path):
     (tmp_path / "tacit-0.3.0.dist-info" / "METADATA").write_text("Summary: data pipelines\n")
     with pytest.warns(RuntimeWarning, match=r"tacit-0\.3\.0.*install tacit-rl anew"):
         warn_of_foreign([str(package)])
+
+
+def test_the_reference_has_the_study_api_with_every_parameter():
+    """Classes and functions of `tacit.study` stand on the page, and their docstrings name what they take."""
+    import inspect
+
+    import tacit.study
+
+    page = (ROOT / "docs" / "reference.md").read_text(encoding="utf-8")
+    for name in tacit.study.__all__:
+        assert re.search(rf"auto(class|function):: tacit\.study\.{name}$", page, flags=re.MULTILINE), name
+    for name in ("plan_study", "Study", "Collector", "Device"):
+        found = getattr(tacit.study, name)
+        documented = found.__doc__.partition("Parameters\n")[2]
+        named = {
+            one for head in re.findall(r"^    (\w[\w, ]*)$", documented, flags=re.MULTILINE) for one in head.split(", ")
+        }
+        assert {*inspect.signature(found).parameters} <= named, name

@@ -12,7 +12,7 @@ import tacit
 from papers.bai2024adversarial import experiments as runs
 from papers.bai2024adversarial.figures import EpsilonFigure, GrowthFigure, SupportFigure, curves_of
 from papers.catalogue import EXPERIMENTS
-from tacit.environments.layered_worlds import layered
+from tacit.environments.layered import layered
 from tacit.errors import InvalidInput, NotSupported
 from tacit.runs.comparison import run_comparison
 from tacit.runs.config import RunConfig

@@ -16,7 +16,7 @@ from papers.staleness import staleness, staleness_of_all
 from papers.thinning import thin
 from tacit.errors import InvalidInput
 from tacit.noise import binomial
-from tacit.release.shuffle.noise import least_bit_noise
+from tacit.release.shuffle.labels import least_bit_noise
 from tacit.runs.assemble import assemble
 from tacit.runs.comparison import Run, run_comparison
 from tacit.runs.config import RunConfig

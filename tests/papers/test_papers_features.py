@@ -10,7 +10,7 @@ from PIL import Image
 
 from papers.features.page import FIGURE, PAGE, digest, load, render
 from papers.features.shares import GROUPS, PUBLISHED, Cell, bars, run_cell, table_of
-from tacit.environments.linear_bandit import linear_bandit
+from tacit.environments.bandits import linear_bandit
 
 FOUND = load()
 

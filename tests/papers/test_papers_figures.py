@@ -10,8 +10,8 @@ import pytest
 
 from papers.catalogue import EXPERIMENTS, title_of
 from papers.garcelon2021local import experiments as garcelon2021
-from papers.panels import Painted, PanelFigure
-from tacit.runs.figures import NAMED, STYLES, WIDTH, FigureSpec, style_of
+from papers.panels import FigureSpec, Painted, PanelFigure
+from tacit.runs.figures import NAMED, STYLES, WIDTH, style_of
 from tacit.runs.storage_paths import read_json
 
 ROOT = Path(__file__).parents[2]

@@ -17,8 +17,8 @@ from papers.cases.titration import budget_large_runs, budget_runs, large_runs, r
 from papers.cases.titration_measures import measure, table, weeks_of
 from papers.glucose.titration import TEXTBOOK
 from tacit.policies import DeterministicPolicy
+from tacit.runs.trial import trial_size
 from tacit.runs.trial_result import TrialResult
-from tacit.runs.trial_size import trial_size
 
 ROOT = Path(__file__).parents[2]
 RULE = np.tile(np.array(TEXTBOOK, dtype=np.int64), (7, 1))

@@ -13,8 +13,15 @@ from layered_oracles import BarrierProgram, structure
 from scipy.optimize import brentq, minimize
 
 from tacit.errors import InvalidInput
-from tacit.planning.barrier_flow import FLOOR, barrier_work, evaluate, newton_step, solve_barrier_flow, start
-from tacit.planning.barrier_row import split_flow
+from tacit.planning.barrier_flow import (
+    FLOOR,
+    barrier_work,
+    evaluate,
+    newton_step,
+    solve_barrier_flow,
+    split_flow,
+    start,
+)
 from tacit.planning.layered import (
     CONVERGED,
     DUAL,

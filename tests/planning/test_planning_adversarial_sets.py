@@ -12,11 +12,13 @@ from layered_oracles import upper_by_linear_programs
 from scipy.optimize import linprog
 
 from tacit.errors import InvalidInput
-from tacit.planning.layered import layered_geometry, layered_shape, push_forward
-from tacit.planning.transition_intervals import (
+from tacit.planning.layered import (
     MIN_HI,
     known_intervals,
+    layered_geometry,
+    layered_shape,
     practical_intervals,
+    push_forward,
     repair_counts,
     theory_intervals,
 )

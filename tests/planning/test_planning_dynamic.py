@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from planning_models import evaluate_many, greatest_visit_probabilities, models, random_policy
 
-from tacit.environments.riverswim import riverswim
+from tacit.environments.tabular_worlds import riverswim
 from tacit.planning.dynamic import (
     backward_induction,
     evaluate_deterministic,

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from tacit.errors import InvalidInput, NotSupported
-from tacit.planning.linear_bounds import length_bound, linear_region, operator_bound
+from tacit.planning.linear_posterior import length_bound, linear_region, operator_bound
 from tacit.policies import LinearPolicy
 from tacit.runs.assemble import assemble
 from tacit.runs.config import RunConfig

@@ -12,7 +12,7 @@ from scipy.optimize import linprog
 import tacit
 from tacit.errors import InvalidInput, UnknownName
 from tacit.planning.dynamic import backward_induction
-from tacit.planning.qiao_wang import (
+from tacit.planning.pessimism import (
     FAILURE,
     consistent_rows,
     noise_reach,

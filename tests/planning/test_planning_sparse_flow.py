@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 from tacit.environments.registry import make
-from tacit.planning.counters import counters_of
-from tacit.planning.flow_projection import FlowCounts, SparseFlow, kept_variance, project
+from tacit.planning.flow_projection import FlowCounts, SparseFlow, counters_of, kept_variance, project
 from tacit.released.counts import CountShape
 from tacit.support import Support
 

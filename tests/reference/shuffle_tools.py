@@ -9,8 +9,8 @@ from typing import Any
 from tacit.accounting.claims import OUTPUTS, PrivacyClaim, PrivacyUnit
 from tacit.data.trajectories import Trajectories, Trajectory
 from tacit.protocol import TOTALS, Totals
-from tacit.release.shuffle.batches import batch_spec
-from tacit.release.shuffle.noise import BitNoise
+from tacit.release.counts_contract import batch_spec
+from tacit.release.shuffle.labels import BitNoise
 from tacit.release.shuffle.roles import Transport
 from tacit.release.shuffle_release import ShufflePlan, ShuffleRelease
 from tacit.release.staged import Staged

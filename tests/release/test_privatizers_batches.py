@@ -11,10 +11,9 @@ import numpy as np
 import pytest
 from contract_calls import shown
 
-from tacit.accounting.certificate import Certificate
+from tacit.accounting.certificate import Certificate, certificate_schema
 from tacit.accounting.composition import epsilon_of, pure_epsilon_of
 from tacit.accounting.events import LaplaceEvent
-from tacit.accounting.schema import certificate_schema
 from tacit.audit.conformance import check_privatizer
 from tacit.data.counts import count_trajectories
 from tacit.data.trajectories import Trajectories, Walked

@@ -10,7 +10,7 @@ import pytest
 from papers.garcelon2021local.reshuffled import ReshuffledReports, link, resend
 from tacit.accounting.composition import epsilon_of
 from tacit.data.trajectories import Trajectories, prepare_world, roll_out
-from tacit.environments.riverswim import riverswim
+from tacit.environments.tabular_worlds import riverswim
 from tacit.policies import uniform_policy
 from tacit.randomness import SimulationNoise
 from tacit.released.counts import CountShape

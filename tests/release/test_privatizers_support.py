@@ -17,8 +17,8 @@ from tacit.errors import InvalidInput, NotSupported
 from tacit.policies import uniform_policy
 from tacit.protocol import Totals
 from tacit.randomness import SimulationNoise
+from tacit.release.counts_contract import batch_spec
 from tacit.release.request import PrivacyRequest
-from tacit.release.shuffle.batches import batch_spec
 from tacit.release.table import OVER_SUPPORT, PRIVATIZERS, make_privatizer
 from tacit.released.batches import BatchQuery, PlannedBatch
 from tacit.released.counts import CountShape

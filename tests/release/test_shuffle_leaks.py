@@ -15,7 +15,7 @@ import pytest
 from scipy.stats import binom
 
 from tacit.randomness import SimulationNoise
-from tacit.release.shuffle.noise import BitNoise, paper_bit_noise
+from tacit.release.shuffle.labels import BitNoise, paper_bit_noise
 from tacit.release.shuffle.roles import Transport, coins, pack, permuted
 from tacit.statistics.count_spec import ReleaseSpec
 

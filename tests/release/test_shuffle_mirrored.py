@@ -14,15 +14,15 @@ from scipy.stats import binomtest, chisquare
 from shuffle_tools import EVERYTHING, plan_of, release_with, rows_of, shuffle_claim, through_messages
 
 from tacit.accounting import epsilon_of
+from tacit.accounting.events.binomial import mirrored_law
 from tacit.accounting.events.gaussian import gaussian_mu
-from tacit.accounting.events.mirrored import mirrored_law
 from tacit.audit.mechanisms import message_scores
 from tacit.data.trajectories import Trajectories
 from tacit.errors import InvalidInput, UnknownName
 from tacit.noise.mirrored import Mirrored
 from tacit.randomness import SecureNoise, SimulationNoise
 from tacit.release.contract import StageSize
-from tacit.release.shuffle.noise import BitNoise, least_bit_noise
+from tacit.release.shuffle.labels import BitNoise, least_bit_noise
 from tacit.release.shuffle.roles import Transport, noise_coins, pack
 from tacit.release.shuffle_release import ShuffleRelease
 from tacit.released.counts import CountShape

@@ -10,12 +10,11 @@ from shuffle_tools import EVERYTHING, plan_of, release_with, shuffle_claim
 
 from tacit.accounting.bits import least_bits
 from tacit.accounting.events import MirroredEvent, binomial
-from tacit.accounting.events.binomial import binomial_delta, binomial_epsilon
-from tacit.accounting.events.mirrored import mirrored_pld
+from tacit.accounting.events.binomial import binomial_delta, binomial_epsilon, mirrored_pld
 from tacit.errors import InvalidInput, NotSupported, UnknownName
 from tacit.protocol import TOTALS
 from tacit.release.contract import StageSize
-from tacit.release.shuffle.noise import BitNoise, least_bit_noise
+from tacit.release.shuffle.labels import BitNoise, least_bit_noise
 from tacit.release.shuffle.roles import overflow_slack
 from tacit.released.batches import BatchQuery
 from tacit.released.counts import CountShape

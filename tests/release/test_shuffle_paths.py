@@ -14,7 +14,7 @@ from shuffle_tools import EVERYTHING, at_once, release_with, through_messages
 from tacit.data.counts import count_trajectories
 from tacit.data.trajectories import Trajectories
 from tacit.randomness import SimulationNoise
-from tacit.release.shuffle.noise import BitNoise
+from tacit.release.shuffle.labels import BitNoise
 from tacit.released.counts import CountShape
 
 USERS, ROUNDS, FALSE_ALARM = 10, 150, 1e-6

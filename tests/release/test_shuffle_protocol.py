@@ -14,7 +14,7 @@ from tacit.data.trajectories import Trajectories, Trajectory
 from tacit.errors import InvalidInput, PrivacyViolation
 from tacit.protocol import TOTALS
 from tacit.randomness import SecureNoise, SimulationNoise
-from tacit.release.shuffle.noise import BitNoise
+from tacit.release.shuffle.labels import BitNoise
 from tacit.release.shuffle.roles import Transport, pack, permuted
 from tacit.released.batches import BatchQuery
 from tacit.released.counts import CountShape

@@ -81,7 +81,7 @@ def test_bad_values_are_refused_in_words(choices, words):
         ({"learner": "ucbvi:staged"}, "name=value"),
         ({"learner": "uniform:time_homogeneous=true"}, "unknown option of learner uniform 'time_homogeneous'"),
         ({"learner": "uniform", "constants": "theory"}, "takes no options, no constants"),
-        ({"learner": "psrl", "constants": "theory"}, "leave constants and z out"),
+        ({"learner": "psrl", "constants": "theory"}, "remove constants and z"),
         ({"constants": "none"}, "must be 'theory' or 'practical'"),
         ({"epsilon": 1.0}, "epsilon requires a trust model other than 'none'"),
         ({"delta": 1e-6}, "delta requires a trust model other than 'none'"),

@@ -12,7 +12,7 @@ from tacit.errors import NotSupported
 from tacit.notebook import MARK, grid
 from tacit.policies import DeterministicPolicy, GaussianPolicy, LayeredPolicy, StochasticPolicy
 from tacit.policies.named import NamedPolicy
-from tacit.runs import display
+from tacit.runs import result as display
 from tacit.runs.comparison import Run, run_comparison
 from tacit.runs.config import RunConfig
 from tacit.runs.storage import COLUMNS

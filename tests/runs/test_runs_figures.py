@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 import tacit
+from papers.panels import FigureSpec
 from tacit.errors import InvalidInput
-from tacit.runs.figures import FigureSpec, apart, plot, series
+from tacit.runs.figures import apart, plot, series
 
 
 @pytest.fixture(scope="module")

@@ -7,12 +7,10 @@ import pytest
 import tacit
 from tacit.learners.table import LEARNERS
 from tacit.protocol import Totals
-from tacit.runs import size_defaults
 from tacit.runs.assemble import assemble
 from tacit.runs.config import RunConfig
-from tacit.runs.estimate import estimate
+from tacit.runs.estimate import apply_size_defaults, estimate, is_large
 from tacit.runs.files import read_comparison
-from tacit.runs.size_defaults import apply_size_defaults, is_large
 
 LARGE = {"environment": "random-mdp:states=25,actions=4,horizon=4", "episodes": 1_000_001, "seeds": (0,)}
 TRUSTS = {
@@ -26,8 +24,8 @@ COUNTING = [name for name in LEARNERS if LEARNERS[name].asks is Totals and not L
 
 @pytest.fixture
 def tiny_is_large(monkeypatch):
-    monkeypatch.setattr(size_defaults, "LARGE", 1e4)
-    monkeypatch.setattr(size_defaults, "CELLS", 10)
+    monkeypatch.setattr("tacit.runs.estimate.LARGE", 1e4)
+    monkeypatch.setattr("tacit.runs.estimate.CELLS", 10)
 
 
 def test_the_boundary_is_made_of_public_numbers_alone():

@@ -12,7 +12,7 @@ from loss_games import SMALL, parts_of, play
 
 from tacit.accounting.ledger import Ledger
 from tacit.data.trajectories import prepare_layered, walk_layered
-from tacit.environments.layered_worlds import layered, layered_trap
+from tacit.environments.layered import layered, layered_trap
 from tacit.errors import InvalidInput, PrivacyBudgetExceeded
 from tacit.learners.loss_contract import LossLearner
 from tacit.simulation.judges.games import begin_loss_tally, expected_loss, hindsight, loss_truth, record_mark

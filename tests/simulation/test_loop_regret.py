@@ -11,7 +11,7 @@ import slow_planning as slow
 from contract_calls import shown, told
 
 from tacit.data.trajectories import prepare_world, roll_out
-from tacit.environments.riverswim import riverswim
+from tacit.environments.tabular_worlds import riverswim
 from tacit.learners.fixed import FixedPolicy
 from tacit.learners.ucbvi import UCBVI
 from tacit.planning.dynamic import backward_induction

@@ -13,8 +13,8 @@ from tacit.data.trajectories import Trajectories, Trajectory
 from tacit.protocol import TOTALS, Totals
 from tacit.randomness import SecureNoise, SimulationNoise
 from tacit.release.contract import StageSize
+from tacit.release.counts_contract import batch_spec
 from tacit.release.request import PrivacyRequest
-from tacit.release.shuffle.batches import batch_spec
 from tacit.release.shuffle_release import ShufflePlan, ShuffleRelease
 from tacit.release.table import make_privatizer
 from tacit.released.batches import BatchQuery

@@ -27,9 +27,8 @@ from tacit.randomness import SecureNoise
 from tacit.release.batch_release import BatchPlan
 from tacit.release.contract import StageSize
 from tacit.release.gradient_noise import GradientSpec
-from tacit.release.gradient_release import GradientPlan
-from tacit.release.gradient_sums import gradient_sums
-from tacit.release.local_release import RANDOMIZERS
+from tacit.release.gradient_release import GradientPlan, gradient_sums
+from tacit.release.local import RANDOMIZERS
 from tacit.release.loss_release import LossPlan
 from tacit.release.registry import CHANNELS
 from tacit.release.table import make_privatizer
@@ -44,9 +43,9 @@ from tacit.released.returns import ReturnQuery
 from tacit.service.encryption.envelope import seal_body
 from tacit.service.encryption.hpke import SecretKey, inner_info
 from tacit.study import external_shuffle
+from tacit.study.contract import left_out
 from tacit.study.learning import deal
 from tacit.study.sealed_batches import message_size
-from tacit.study.size_grid import left_out
 from tacit.study.trial import trial_bit
 
 NOISE = SecureNoise()

@@ -21,9 +21,9 @@ from tacit.errors import InvalidInput, NotSupported, PrivacyBudgetExceeded, Priv
 from tacit.protocol import TOTALS, Totals
 from tacit.randomness import SecureNoise
 from tacit.release.contract import StageSize
+from tacit.release.curator import best_exponent, column_square, integer_column, prefix_weights
 from tacit.release.fixed_point import draw_noise, from_payload
 from tacit.release.registry import channel_from_dict
-from tacit.release.toeplitz import best_exponent, column_square, integer_column, prefix_weights
 from tacit.release.totals_release import TotalsPlan, TotalsRelease
 from tacit.released.batches import BatchQuery
 from tacit.released.counts import CountShape, CountStatistics, empty_counts

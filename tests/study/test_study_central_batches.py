@@ -20,9 +20,9 @@ from tacit.protocol import TOTALS
 from tacit.randomness import SecureNoise
 from tacit.release.batch_release import BatchPlan, BatchRelease, gaussian_radius
 from tacit.release.contract import StageSize
+from tacit.release.counts_contract import batch_statistics, exact_statistics
 from tacit.release.fixed_point import draw_noise, from_payload
 from tacit.release.registry import channel_from_dict
-from tacit.release.shuffle.batches import batch_statistics, exact_statistics
 from tacit.released.batches import BatchQuery
 
 EVERYTHING = BatchQuery(layer=None, failure_prob=None)

@@ -21,7 +21,7 @@ from tacit.study.bundle import Bundle
 from tacit.study.collector import Collector
 from tacit.study.design import plan_study
 from tacit.study.device import Device
-from tacit.study.log_reports import log_reports
+from tacit.study.episodes import log_reports
 from tacit.study.record import export_policy, replayed
 from tacit.study.stage_summaries import readings
 from tacit.study.study import Study

@@ -22,8 +22,7 @@ from tacit.release.contract import StageSize
 from tacit.release.fixed_point import from_payload
 from tacit.release.gradient import make_gradients
 from tacit.release.gradient_noise import GradientSpec
-from tacit.release.gradient_release import GradientPlan, GradientRelease
-from tacit.release.gradient_sums import add_truncated, whole_reach
+from tacit.release.gradient_release import GradientPlan, GradientRelease, add_truncated, whole_reach
 from tacit.release.registry import channel_from_dict
 from tacit.released.gradients import DoseQuery, GradientShape, SoftmaxQuery
 from tacit.study.state import decode_state, encode_state

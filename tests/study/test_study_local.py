@@ -39,7 +39,7 @@ from tacit.protocol import TOTALS
 from tacit.randomness import SimulationNoise
 from tacit.release.codecs import IntegersCodec, SlotCodec
 from tacit.release.contract import StageSize
-from tacit.release.local_release import unfolded
+from tacit.release.local import unfolded
 from tacit.release.registry import channel_from_dict
 from tacit.release.table import make_privatizer
 from tacit.released.batches import BatchQuery

@@ -14,7 +14,7 @@ from tacit.policies import uniform_policy
 from tacit.study.bundle import Bundle
 from tacit.study.collector import Collector
 from tacit.study.design import plan_study
-from tacit.study.log_reports import design_mapping, log_reports
+from tacit.study.episodes import design_mapping, log_reports
 from tacit.study.record import export_policy
 from tacit.study.study import Study
 from tacit.study.wire import Report

@@ -12,13 +12,13 @@ from central_tools import simulated
 import tacit
 from tacit.data.trajectories import Trajectory
 from tacit.environments.adversaries import make_adversary
-from tacit.environments.layered_worlds import LossGame, loss_world
+from tacit.environments.layered import LossGame, loss_world
 from tacit.errors import InvalidInput, NotSupported
 from tacit.planning.layered import layered_geometry, layered_shape
 from tacit.policies import LayeredPolicy
 from tacit.randomness import SecureNoise
 from tacit.released.losses import LayeredShape, unrolled
-from tacit.statistics.loss_body import LossBody
+from tacit.statistics.trajectory_body import LossBody
 from tacit.study.assembly import unknown_world
 from tacit.study.bundle import Bundle
 from tacit.study.collector import Collector

@@ -18,11 +18,11 @@ from tacit.errors import InvalidInput, NotSupported, PrivacyBudgetExceeded, Priv
 from tacit.protocol import TOTALS
 from tacit.randomness import SecureNoise
 from tacit.release.contract import StageSize
+from tacit.release.curator import prefix_weights
 from tacit.release.fixed_point import from_payload
 from tacit.release.loss_release import LossPlan
 from tacit.release.losses import make_adversarial
 from tacit.release.registry import channel_from_dict
-from tacit.release.toeplitz import prefix_weights
 from tacit.released.losses import LayeredShape, LossQuery
 from tacit.study.state import decode_state, encode_state
 

@@ -24,20 +24,19 @@ from study_fakes import REHEARSAL
 from study_world import fast_directory
 
 from tacit.accounting import people
+from tacit.accounting.certificate import certificate_schema
 from tacit.accounting.composition import epsilon_of
 from tacit.accounting.people import PeopleLedger
-from tacit.accounting.schema import certificate_schema
 from tacit.cli import main
 from tacit.errors import InvalidInput
 from tacit.randomness import SecureNoise, SimulationNoise
 from tacit.runs.signature import new_keys
 from tacit.study.bundle import Bundle
 from tacit.study.collector import Collector
-from tacit.study.contract import GENESIS_HEAD, Head
+from tacit.study.contract import GENESIS_HEAD, Head, left_out
 from tacit.study.design import StudyDesign, plan_study
 from tacit.study.device import Device
 from tacit.study.record import export_policy
-from tacit.study.size_grid import left_out
 from tacit.study.study import Study
 from tacit.study.wire import ReleasePayload, Report
 

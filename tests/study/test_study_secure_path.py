@@ -60,9 +60,9 @@ from tacit.study.bundle import Bundle
 from tacit.study.collector import Collector
 from tacit.study.design import StudyDesign, plan_study
 from tacit.study.device import Device
+from tacit.study.episodes import log_reports
 from tacit.study.learning import learn
 from tacit.study.linear_bandit import LinearBandit
-from tacit.study.log_reports import log_reports
 from tacit.study.study import Study
 from tacit.study.trial import LEARNERS as TRIALS
 from tacit.study.trial import plan_trial, trial_bit

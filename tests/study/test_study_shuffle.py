@@ -28,7 +28,7 @@ from scipy import stats
 
 from tacit.accounting.composition import epsilon_of
 from tacit.accounting.events import ApproximationEvent
-from tacit.accounting.events.mirrored import mirrored_law
+from tacit.accounting.events.binomial import mirrored_law
 from tacit.data.counts import count_trajectories
 from tacit.errors import InvalidInput, NotSupported, PrivacyViolation
 from tacit.noise.binomial import binomial_tail
@@ -36,7 +36,7 @@ from tacit.protocol import TOTALS, Totals
 from tacit.randomness import SimulationNoise
 from tacit.release.contract import StageSize
 from tacit.release.registry import CHANNELS, channel_from_dict
-from tacit.release.shuffle.noise import least_bit_noise
+from tacit.release.shuffle.labels import least_bit_noise
 from tacit.release.staged import Staged
 from tacit.released.batches import BatchQuery, PlannedBatch
 from tacit.released.counts import CountShape

@@ -94,7 +94,7 @@ def test_a_mean_is_tested_against_a_null():
     assert interval_of(one, 0.05, null=0.5).p_value < 0.01
     assert interval_of(one, 0.05, null=0.7).p_value > 0.5
     two = ArmStatistics(sums=(70.0, 70.0), users=(100, 100), noise=NoNoise())
-    with pytest.raises(InvalidInput, match="leave null out"):
+    with pytest.raises(InvalidInput, match="remove null"):
         interval_of(two, 0.05, null=0.5)
 
 

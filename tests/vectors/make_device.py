@@ -50,9 +50,9 @@ from tacit.policies.tables import StochasticPolicy, policy_to_dict
 from tacit.protocol import TOTALS
 from tacit.randomness import SecureNoise
 from tacit.release.batch_release import BatchRelease
+from tacit.release.counts_contract import batch_spec
 from tacit.release.directions import DirectionRelease
-from tacit.release.local_release import LocalRelease
-from tacit.release.shuffle.batches import batch_spec
+from tacit.release.local import LocalRelease
 from tacit.release.shuffle_release import ShuffleRelease
 from tacit.release.totals_release import TotalsRelease
 from tacit.release.vectors import CentralVectors, ShuffleVectors

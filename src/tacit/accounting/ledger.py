@@ -123,21 +123,6 @@ class Ledger:
             self._require_budget(writer, users, claim, events)
             return writer.append("charge", body, span=users)
 
-    @contextmanager
-    def charging(
-        self, *, users: range, claim: PrivacyClaim, events: Events | None, recipient: str, what: str, noise: NoiseKind
-    ) -> Iterator[Receipt]:
-        """Charge as `charge` does, release in the block, commit: one transaction, and nothing of it if one fails.
-
-        What the block releases must reach no party before the block has ended.
-        """
-        body = self._body(users, claim, events, recipient=recipient, what=what, noise=noise)
-        with self._journal.transaction() as writer:
-            self._require_budget(writer, users, claim, events)
-            receipt = writer.append("charge", body, span=users)
-            yield receipt
-            writer.append("commit", {"charge": receipt.number}, refers=receipt.number)
-
     def _body(
         self, users: range, claim: PrivacyClaim, events: Events | None, *, recipient: str, what: str, noise: NoiseKind
     ) -> dict[str, object]:
@@ -257,10 +242,11 @@ def charging(
     what: str,
     whole: bool = False,
 ) -> Iterator[None]:
-    """A block whose release is charged to the ledger of a file in one transaction with it; None: to no ledger.
+    """Charge the ledger of a file, release in the block, commit: one transaction, and nothing of it if one fails.
 
-    A new ledger has (epsilon, delta) of `budget`, or the claim itself; where the block fails, it goes again. `whole`:
-    the claim protects a person with all reports, whatever their number, so also the unit of the budget.
+    What the block releases must reach no party before the block has ended. None: no ledger. A new ledger has (epsilon,
+    delta) of `budget`, or the claim itself; where the block fails, it goes again. `whole`: the claim protects a person
+    with all reports, whatever their number, so also the unit of the budget.
     """
     if path is None:
         yield
@@ -276,10 +262,12 @@ def charging(
         if claim.trust == kept.budget.trust == "central":
             # The noise is in the sums of a log, and all that is published follows from them.
             claim = replace(claim, output=kept.budget.output)
-        with kept.charging(
-            users=users, claim=claim, events=certificate.events, recipient=recipient, what=what, noise=noise
-        ):
+        body = kept._body(users, claim, certificate.events, recipient=recipient, what=what, noise=noise)
+        with kept._journal.transaction() as writer:
+            kept._require_budget(writer, users, claim, certificate.events)
+            receipt = writer.append("charge", body, span=users)
             yield
+            writer.append("commit", {"charge": receipt.number}, refers=receipt.number)
     except BaseException:
         with suppress(TacitError):
             # Another process may have charged it since.

@@ -16,48 +16,358 @@ Both bounds stand beside the certificate. The two share the false-alarm rate.
 Learners that come in stages run up to the canary's batch once: what came before does not depend on the canary, and the
 guarantee holds for every history.
 
-Runs of learners whose batches a trusted curator releases, with a canary in the first: scores of two worlds.
-
-The noise of a schedule may be correlated: what later batches show of their noise tells about that of the canary's. The
-white box sees them all and weighs them by the exact law of the noise, which is Gaussian: with covariance Σ over the
-batches and d what the canary moves in the first one, the likelihood ratio of everything is a function of
+Under central trust the noise of a schedule may be correlated: what later batches show of their noise tells about that
+of the canary's. The white box sees them all and weighs them by the exact law of the noise, which is Gaussian: with
+covariance Σ over the batches and d what the canary moves in the first one, the likelihood ratio of everything is a
+function of
 
     Σ_counters d · e'Σ⁻¹u,     e the noise that each batch would have in the first world, u the first unit vector.
+
+Policy gradients are trained on two fixed batches that differ in one user, and judged by the final parameters alone. For
+one release the best test is known: project θ on the line between the two noise-free outcomes (Neyman-Pearson for
+Gaussian noise).
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from tacit.audit.attack import Finding, Target, attack
-from tacit.audit.records import canaries, counters_of
-from tacit.audit.runs import Scores, batch_runs, gradient_runs, linear_scores, single_runs
-from tacit.audit.views import audit_privatizer
+from tacit.accounting.claims import no_privacy
+from tacit.arrays import Floats, Ints
+from tacit.audit.attack import Finding, Target, attack, held_out
+from tacit.audit.records import canaries, counters_of, exact_record, record_width
+from tacit.audit.views import audit_privatizer, sums_score, view_of
 from tacit.data.counts import ExactCounts, count_trajectories, flow_counts, join_counts
+from tacit.data.trajectories import Trajectories, Walked, prepare_world, walk
+from tacit.environments.tabular import TabularMDP
 from tacit.errors import InvalidInput, NotSupported, UnknownName, require, require_count
+from tacit.kernels import kernel
 from tacit.learners.contract import KernelLearner
-from tacit.learners.gradient import GradientLearner
+from tacit.learners.gradient import GradientLearner, SoftmaxLearner
 from tacit.learners.table import LEARNERS, LossFacts
 from tacit.policies import tabular
-from tacit.protocol import Constants, Totals
-from tacit.randomness import SimulationNoise, seed_streams
+from tacit.protocol import Constants, Measures, Plan, Totals, copy_state
+from tacit.randomness import SimulationNoise, Streams, seed_streams
 from tacit.release.central_batches import CentralBatches
+from tacit.release.gradient import GradientPrivatizer
 from tacit.release.losses import AdversarialPrivatizer, make_adversarial
 from tacit.release.request import PrivacyRequest, make_claim
 from tacit.release.returns import OneBitReturns
 from tacit.release.shuffle_release import ShuffleRelease
+from tacit.release.stage import NoSecret
 from tacit.release.staged import Staged
 from tacit.released.batches import BatchQuery
-from tacit.released.counts import CountShape
+from tacit.released.counts import CountShape, empty_counts
 from tacit.released.gradients import SoftmaxQuery
 from tacit.released.losses import LayeredShape
 from tacit.released.returns import ReturnQuery
 from tacit.runs.assemble import Assembled, assemble
 from tacit.runs.config import RunConfig, parse_learner
+from tacit.simulation.loop import Ended, RoundKernels, fused, interpret
+from tacit.statistics.count_vectors import add_trajectory
+
+Distinguisher = Callable[[Floats], float]
+"""Final parameters -> a score: the larger, the more it looks like the first data set."""
+Outcome = Callable[[Ended], Floats]
+"""What an adversary sees of a run."""
+Scores = tuple[str, Floats, Floats, str]
+"""What is seen, the scores in each of the two worlds, and a note."""
+
+
+def single_runs(parts: Assembled, users: int, trials: int, seed: int) -> list[Scores]:
+    """Users come one by one: the loop is compiled with the learner and the privatizer."""
+    learner: Any = parts.learner
+    privatizer: Any = parts.privatizer
+    shape = privatizer.shape
+    require(learner.users_per_batch == 1, "users come one by one here", learner.users_per_batch)
+    view, first = view_of(privatizer), canaries(shape, users)[0]
+    local, reference = parts.claim.trust == "local", exact_record(shape, first)
+    mine, release = learner.kernels, privatizer.kernel
+    advance = fused(RoundKernels(mine.plan, act_script, note_policy, mine.ask, release, mine.update, note_release), 1)
+    marks = np.arange(1, users + 1)
+    white, black = [], []
+    for world, canary in enumerate(canaries(shape, 1)):
+        streams, prepared = seed_streams(seed + 7919 * world), prepare_world(parts.mdp)
+        paths = np.empty((trials, users, record_width(shape)))
+        policies = np.empty((trials, users, shape.horizon, shape.num_states), dtype=np.int64)
+        belief, state = learner.begin(), privatizer.begin()
+        for path, policy in zip(paths, policies, strict=True):
+            believed, kept = copy_state(belief), copy_state(state)
+            script = Script(prepared, _walked(canary), np.zeros(1, dtype=np.int64))
+            # The adversary subtracts what the first of the two canaries would have added.
+            truth = Known(_walked(first), kept.released, empty_counts(shape), np.zeros(1, dtype=np.int64))
+            advance(
+                learner.parameters, believed, learner.query(believed), privatizer.parameters, kept, script,
+                _walked(canary), truth, policy, path, marks, 0, users, 1, users + 1,
+                streams.world, streams.learner, streams.noise,
+            )  # fmt: skip
+        # Noise plus what the canary moved, on top of what the view takes for granted about everybody else.
+        records = paths[:, :1] + reference[:1] if local else paths + reference
+        white.append(view.score(records))
+        black.append(policies[:, 1:].reshape(trials, -1))
+    scores = naive_bayes(black[0], black[1], parts.mdp.num_actions)
+    return [
+        (f"white-box: {view.seen}", white[0], white[1], f"{users} users"),
+        ("black-box: policies of later users", *scores, f"{users} users"),
+    ]
+
+
+class Script(NamedTuple):
+    """A world whose first user is given."""
+
+    world: Any
+    first: Walked
+    came: Ints
+
+
+class Known(NamedTuple):
+    """What the attacker compares releases with: everybody's data, with the first canary in the place of the user."""
+
+    first: Walked
+    released: Any
+    exact: Any
+    came: Ints
+
+
+def _walked(users: Trajectories) -> Walked:
+    return Walked(users.states[0].copy(), users.actions[0].copy(), users.rewards[0].copy())
+
+
+@kernel
+def act_script(world: Script, belief: Any, users: Walked, rng: np.random.Generator) -> None:
+    """The first user is scripted, the others follow the policies."""
+    if world.came[0] > 0:
+        walk(world.world, belief.policy, rng, users.states, users.actions, users.rewards)
+    world.came[0] += 1
+
+
+@kernel
+def note_policy(truth: Known, policies: Ints, parameters: Any, belief: Any, users: Walked) -> None:
+    """Keep the policy, and what the user adds to the exact totals."""
+    number = truth.came[0]
+    for h in range(policies.shape[1]):
+        for s in range(policies.shape[2]):
+            policies[number, h, s] = belief.policy[h, s]
+    if number == 0:
+        add_trajectory(truth.exact, truth.first.states, truth.first.actions, truth.first.rewards)
+    else:
+        add_trajectory(truth.exact, users.states, users.actions, users.rewards)
+    truth.came[0] = number + 1
+
+
+@kernel
+def note_release(truth: Known, policies: Ints, path: Floats, mark: int, past: int) -> None:
+    """Keep the difference of the released and the exact totals."""
+    released, exact = truth.released, truth.exact
+    stages, S, A = exact.visits.shape
+    cells = stages * S * A
+    c = 0
+    for h in range(stages):
+        for s in range(S):
+            for a in range(A):
+                for x in range(S):
+                    path[mark, S * c + x] = released.transitions[h, s, a, x] - exact.transitions[h, s, a, x]
+                path[mark, S * cells + c] = released.visits[h, s, a] - exact.visits[h, s, a]
+                path[mark, (S + 1) * cells + c] = released.rewards[h, s, a] - exact.rewards[h, s, a]
+                path[mark, (S + 2) * cells + c] = released.squares[h, s, a] - exact.squares[h, s, a]
+                c += 1
+
+
+def batch_runs(parts: Assembled, trials: int, seed: int) -> list[Scores]:
+    """Users come in batches: up to the canary's batch once, then that batch again and again."""
+    learner, shape = parts.learner, parts.privatizer.shape
+    privatizer: Any = parts.privatizer
+    streams = seed_streams(seed)
+    belief, state, crowd, plan = _before(parts, streams)
+    request, people = plan.query, crowd.users + 1
+    stage: ShuffleRelease = privatizer.stage(state)
+    worlds = [
+        join_counts([count_trajectories(canary, shape.num_states, shape.num_actions), crowd])
+        for canary in canaries(shape, 1)
+    ]
+    rounded = [_rounded(batch, streams.world) for batch in worlds]
+    score = sums_score(stage, shape, rounded[0], rounded[1])
+    seen = max(100, trials // 25)
+    white, black = [], []
+    for world, batch in enumerate(rounded):
+        noise = SimulationNoise(np.random.default_rng([seed, 17, world]))
+        rng = np.random.default_rng([seed, 19, world])
+        drawn = (stage.simulate(NoSecret(), batch, request, noise)[1] for _ in range(trials))
+        white.append(np.concatenate([score(stage.noisy(payload, people)) for payload in drawn]))
+        tables = []
+        for _ in range(seen):
+            _, released = privatizer.release(state, batch, request, noise)
+            _, after = learner.plan(learner.update(belief, released), rng)
+            policies = [after.policy, *(policy for policy, _ in after.groups)]
+            tables.append(
+                np.mean([tabular(policy).probabilities(shape.num_actions) for policy in policies], axis=0).ravel()
+            )
+        black.append(np.array(tables))
+    scores = linear_scores(black[0], black[1])
+    count = f"batch of {people}"
+    return [
+        ("white-box: the sums of the batch", white[0], white[1], count),
+        ("black-box: the next policies", *scores, count),
+    ]
+
+
+def _before(parts: Assembled, streams: Any) -> tuple[Any, Any, ExactCounts, Any]:
+    """Belief, state, crowd and plan at the first batch that releases everything."""
+    learner, privatizer = parts.learner, parts.privatizer
+    belief, state = learner.begin(), privatizer.begin()
+    noise = SimulationNoise(streams.noise)
+    while True:
+        belief, plan = learner.plan(belief, streams.learner)
+        if plan.users is None or plan.query is None:
+            raise InvalidInput("no batch before the last one releases everything; audit with more episodes")
+        users = plan.users
+        batch = flow_counts(parts.mdp, tabular(plan.policy), users, streams.world)
+        if not isinstance(plan.query, BatchQuery) or plan.query.layer is None:
+            return belief, state, flow_counts(parts.mdp, tabular(plan.policy), users - 1, streams.world), plan
+        state, released = privatizer.release(state, batch, plan.query, noise)
+        belief = learner.update(belief, released)
+
+
+def _rounded(batch: ExactCounts, generator: np.random.Generator) -> ExactCounts:
+    """Rewards rounded to 0 or 1 once, as every device does: the adversary knows everybody else's."""
+    if batch.binary:
+        return batch
+    mean = np.clip(batch.rewards / np.maximum(batch.visits, 1), 0.0, 1.0)
+    return replace(batch, rewards=generator.binomial(batch.visits, mean).astype(np.float64), binary=True)
+
+
+def gradient_runs(parts: Assembled, trials: int, seed: int) -> list[Scores]:
+    """Policy gradients: the final parameters of one batch of fixed users.
+
+    A trust region keeps little more than the direction of a release, so there the release itself is attacked as well.
+    """
+    learner: Any = parts.learner
+    privatizer: Any = parts.privatizer
+    shape, m = privatizer.shape, privatizer.users_per_batch
+    require(isinstance(parts.mdp, TabularMDP), "the attack knows finitely many actions", type(parts.mdp).__name__)
+    H, high = shape.horizon, privatizer.spec.bounds.high
+    worlds = []
+    for state, action in ((0, 0), (shape.num_states - 1, shape.num_actions - 1)):
+        states, actions = np.zeros((m, H + 1), dtype=np.int64), np.zeros((m, H), dtype=np.int64)
+        states[0], actions[0] = state, action
+        rewards = np.full((m, H), privatizer.spec.bounds.low)
+        rewards[0] = high
+        worlds.append(Trajectories(states, actions, rewards))
+    views: list[tuple[str, Outcome]] = [("the final parameters", _theta)]
+    if learner.parameters.kl < math.inf:
+        views.append(("the released gradient", _release))
+    scores: list[Scores] = []
+    for view, outcome in views:
+        judge = matched_distinguisher(learner, privatizer, worlds[1], worlds[0], outcome)
+        found = []
+        for i, users in enumerate(worlds):
+            seen = final_parameters(learner, privatizer, users, runs=max(100, trials), seed=seed + i, outcome=outcome)
+            found.append(np.array([judge(row) for row in seen]))
+        scores.append((view, found[0], found[1], f"batch of {m}"))
+    return scores
+
+
+def naive_bayes(first: Ints, second: Ints, actions: int) -> tuple[Floats, Floats]:
+    """Log odds of every chosen action, learned on the held-out trials."""
+    fit = [table[held_out(table)] for table in (first, second)]
+    weight = np.zeros((first.shape[1], actions))
+    for a in range(actions):
+        often = [((table == a).sum(axis=0) + 1.0) / (len(table) + actions) for table in fit]
+        weight[:, a] = np.log(often[1]) - np.log(often[0])
+    places = np.arange(first.shape[1])
+    found = [weight[places, table].sum(axis=1) for table in (first, second)]
+    return found[0], found[1]
+
+
+def linear_scores(first: Floats, second: Floats) -> tuple[Floats, Floats]:
+    """The projection on the difference of the means, entry by entry in units of the spread; learned on the held-out."""
+    fit = [table[held_out(table)] for table in (first, second)]
+    spread = np.maximum(np.concatenate(fit).var(axis=0), 1e-12)
+    weight = (fit[1].mean(axis=0) - fit[0].mean(axis=0)) / spread
+    return np.asarray(first @ weight), np.asarray(second @ weight)
+
+
+def _theta(ended: Ended) -> Floats:
+    return np.asarray(ended.belief.theta)
+
+
+def _release(ended: Ended) -> Floats:
+    return np.asarray(ended.released.gradient).copy()
+
+
+def final_parameters(
+    learner: SoftmaxLearner,
+    privatizer: GradientPrivatizer,
+    users: Trajectories,
+    *,
+    runs: int,
+    seed: int,
+    outcome: Outcome = _theta,
+) -> Floats:
+    """θ after one batch of these very users, [runs, d], or another outcome: only the noise differs between runs."""
+    rng = np.random.default_rng(seed)
+    streams = Streams(world=rng, learner=rng, noise=rng)
+    found = []
+    for _ in range(require_count("runs", runs)):
+        found.append(outcome(interpret(learner, privatizer, _Fixed(users), _Nobody(), len(users), streams, _silent)))
+    return np.array(found)
+
+
+class _Fixed:
+    """The same users whatever the policy."""
+
+    act, buffers, chunk = None, None, 0
+
+    def __init__(self, users: Trajectories) -> None:
+        self._users = users
+
+    def arrays(self, done: int, users: int) -> None:
+        """Nothing is drawn."""
+
+    def draw(self, plan: Plan[Any], users: int, rng: np.random.Generator) -> Trajectories:
+        """The given users."""
+        return self._users
+
+
+class _Nobody:
+    """Nobody keeps a score."""
+
+    truth = tally = curves = None
+    count = record = staticmethod(lambda *_: None)
+
+    def see(self, learner: Any, belief: Any, plan: Plan[Any], users: Trajectories, done: int, number: int) -> None:
+        """Nothing is counted."""
+
+    def finish(self, learner: Any, belief: Any, rounds: int, done: int) -> Measures:
+        """No score."""
+        return Measures(np.zeros(0), 0, {})
+
+
+def _silent(done: int) -> None:
+    """Nobody watches."""
+
+
+def matched_distinguisher(
+    learner: SoftmaxLearner,
+    privatizer: GradientPrivatizer,
+    one: Trajectories,
+    other: Trajectories,
+    outcome: Outcome = _theta,
+) -> Distinguisher:
+    """The projection on the line between the two noise-free outcomes, zero half-way."""
+    silent = replace(privatizer, claim=no_privacy(), calibration="none", sigma=0.0, says=None)
+    first, second = (
+        final_parameters(learner, silent, users, runs=1, seed=0, outcome=outcome)[0] for users in (one, other)
+    )
+    require(bool((first != second).any()), "the two data sets must differ in their statistics", "no difference")
+    direction = (first - second) / np.linalg.norm(first - second)
+    middle = float(direction @ (first + second)) / 2.0
+    return lambda theta: float(direction @ theta) - middle
 
 
 def curator_runs(parts: Assembled, trials: int, seed: int) -> list[Scores]:

@@ -27,7 +27,7 @@ Transcript = tuple[Floats, Floats]
 """[releases, numbers]: what was released, and the noise variance that was stated beside it."""
 
 CANARY = 0.8315927406
-"""A reward that occurs nowhere else: if its digits turn up in words, somebody talked."""
+"""A reward that occurs nowhere else: its digits in a message are a leak."""
 HOSTILE = (7.0, -3.0, np.nan, np.inf, -np.inf, 1e300)
 """Rewards that nobody may report."""
 PREFIXES = 7

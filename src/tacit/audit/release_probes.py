@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Final
+from typing import Any, ClassVar, Final, Self
 
 import numpy as np
 
@@ -348,13 +348,10 @@ class DoseProbe(_GradientProbe):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MomentProbe(Probe):
-    """Moments of one planned batch: rows that are opposite, orthogonal, too long or no numbers."""
+class VectorProbe(Probe):
+    """One vector of one planned batch; rewards rounded by coins, or numbers cut to whole units, add to its noise."""
 
-    columns: ClassVar[Mapping[str, int]] = {"gram": 0, "rewards": 1}
-    public: ClassVar[tuple[str, ...]] = ("gram_variance", "reward_variance", "users", "slot_users")
     euclidean: ClassVar[bool] = True
-    ordinary: ClassVar[int] = 16
 
     @property
     def stage(self) -> Any:
@@ -369,6 +366,41 @@ class MomentProbe(Probe):
     def batch_size(self) -> int:
         """As many as are planned."""
         return int(self.stage.target)
+
+    @property
+    def additive(self) -> bool:
+        """Dithers and indices depend on what is rounded and ranked; the noise of a curator does not."""
+        return bool(self.privatizer.claim.trust == "central")
+
+    def other(self) -> Any:
+        """One of a crowd of one kind."""
+        raise NotImplementedError
+
+    def given(self, person: Any, k: int, *, everybody: bool = False) -> Any:
+        """The person first, then the crowd."""
+        crowd, others = person if everybody else self.other(), self.batch_size - 1
+        return type(person)(
+            *(np.concatenate([one, np.repeat(other, others, 0)]) for one, other in zip(person, crowd, strict=True))
+        )
+
+    def statistic(self) -> Any:
+        """What is released of whom."""
+        return self.stage.statistic
+
+    def quiet(self) -> Self:
+        """The same statistic without noise, rounding and indices."""
+        stage = self.stage
+        silent = OpenVectors(statistic=self.statistic(), claim=no_privacy(), target=stage.target, least=stage.least)
+        return replace(self, privatizer=replace(self.privatizer, channels=(silent,)))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MomentProbe(VectorProbe):
+    """Moments of one planned batch: rows that are opposite, orthogonal, too long or no numbers."""
+
+    columns: ClassVar[Mapping[str, int]] = {"gram": 0, "rewards": 1}
+    public: ClassVar[tuple[str, ...]] = ("gram_variance", "reward_variance", "users", "slot_users")
+    ordinary: ClassVar[int] = 16
 
     def fields(self, statistics: Any) -> dict[str, Floats]:
         """All fields; variances are taken from those that state them, infinite ones belong to what is not released."""
@@ -401,12 +433,9 @@ class MomentProbe(Probe):
     def _person(self, x: Floats, action: int, reward: float) -> FeatureUsers:
         return FeatureUsers(x[np.newaxis], np.array([action]), np.array([reward]), np.zeros(1, dtype=np.int64))
 
-    def given(self, person: FeatureUsers, k: int, *, everybody: bool = False) -> FeatureUsers:
-        """The person first, then a crowd of one kind."""
-        crowd = person if everybody else self._person(np.eye(self.privatizer.shape.features)[0], 0, 0.0)
-        return FeatureUsers(
-            *(np.concatenate([one, *[other] * (self.batch_size - 1)]) for one, other in zip(person, crowd, strict=True))
-        )
+    def other(self) -> FeatureUsers:
+        """One row, of the first action, without a reward."""
+        return self._person(np.eye(self.privatizer.shape.features)[0], 0, 0.0)
 
     def exact(self, person: FeatureUsers) -> Floats:
         """The moments by sums over people, on the grid of rows; written apart from the statistic."""
@@ -424,23 +453,9 @@ class MomentProbe(Probe):
             gram[slot] += np.outer(row, row) * self.stage.statistic.gram
         return np.concatenate([gram.ravel(), rewards.ravel()])[np.newaxis]
 
-    @property
-    def additive(self) -> bool:
-        """Dithers and indices depend on what is rounded and ranked; the noise of a curator does not."""
-        return bool(self.privatizer.claim.trust == "central")
-
-    @property
-    def exact_noise(self) -> bool:  # type: ignore[override]
-        """Rewards are rounded by coins, which adds to the noise."""
-        return False
-
-    def quiet(self) -> MomentProbe:
-        """The same statistic without noise, rounding and indices."""
-        stage = self.stage
-        silent = OpenVectors(
-            statistic=replace(stage.statistic, lots=False), claim=no_privacy(), target=stage.target, least=stage.least
-        )
-        return replace(self, privatizer=replace(self.privatizer, channels=(silent,)))
+    def statistic(self) -> Any:
+        """Without indices drawn by lot."""
+        return replace(self.stage.statistic, lots=False)
 
     def parts(self, numbers: Floats) -> dict[str, Floats]:
         """One vector in the scaling of its sensitivity; the lower triangle repeats the upper one."""
@@ -453,27 +468,12 @@ class MomentProbe(Probe):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class WeightProbe(Probe):
+class WeightProbe(VectorProbe):
     """Weighted returns of one planned batch: weights and rewards of every size, among people without weight."""
 
     columns: ClassVar[Mapping[str, int]] = {"sums": 0}
     public: ClassVar[tuple[str, ...]] = ("variance", "users")
-    euclidean: ClassVar[bool] = True
     ordinary: ClassVar[int] = 12
-
-    @property
-    def stage(self) -> Any:
-        """The release of the batch."""
-        return self.privatizer.first
-
-    def asked(self, k: int) -> Any:
-        """There is one question."""
-        return self.stage.query if self.query is None else self.query
-
-    @property
-    def batch_size(self) -> int:
-        """As many as are planned."""
-        return int(self.stage.target)
 
     def stated(self, fields: Mapping[str, Floats]) -> dict[str, Floats]:
         """Every number has a variance of its own."""
@@ -494,12 +494,9 @@ class WeightProbe(Probe):
     def _person(self, u: float, s: float, c: float) -> WeightedUsers:
         return WeightedUsers(*(np.full((1, self.privatizer.shape.policies), value) for value in (u, s, c)))
 
-    def given(self, person: WeightedUsers, k: int, *, everybody: bool = False) -> WeightedUsers:
-        """The person first, then a crowd without weight."""
-        crowd, others = person if everybody else self._person(0.0, 0.0, 0.0), self.batch_size - 1
-        return WeightedUsers(
-            *(np.concatenate([p, np.repeat(q, others, 0)]) for p, q in zip(person, crowd, strict=True))
-        )
+    def other(self) -> WeightedUsers:
+        """Without weight."""
+        return self._person(0.0, 0.0, 0.0)
 
     def exact(self, person: WeightedUsers) -> Floats:
         """The sums of one person from the definition, on the grid of levels."""
@@ -507,22 +504,6 @@ class WeightProbe(Probe):
         u, c = (np.rint(np.clip(part, 0.0, 1.0) * LEVELS) / LEVELS for part in (u, c))
         s = np.rint(np.clip(s, -0.5, 0.5) * 2 * LEVELS) / (2 * LEVELS)
         return np.stack([u * s, u, u**2, u**2 * s, u**2 * s**2, c], axis=1).reshape(1, -1)
-
-    @property
-    def additive(self) -> bool:
-        """Dithers and indices depend on what is rounded and ranked; the noise of a curator does not."""
-        return bool(self.privatizer.claim.trust == "central")
-
-    @property
-    def exact_noise(self) -> bool:  # type: ignore[override]
-        """Small numbers are cut to whole units."""
-        return False
-
-    def quiet(self) -> WeightProbe:
-        """The same statistic without noise, rounding and indices."""
-        stage = self.stage
-        silent = OpenVectors(statistic=stage.statistic, claim=no_privacy(), target=stage.target, least=stage.least)
-        return replace(self, privatizer=replace(self.privatizer, channels=(silent,)))
 
     def parts(self, numbers: Floats) -> dict[str, Floats]:
         """One vector, in units of its noise."""

@@ -159,7 +159,7 @@ def target_of_release(name: str, calibration: str, seen: str, claim: PrivacyClai
 def view_of(privatizer: Any) -> View:
     """What the adversary of this privatizer's trust model sees."""
     if privatizer.claim.trust == "none":
-        raise NotSupported(f"nothing is claimed by a {type(privatizer).__name__}, so nothing can be refuted")
+        raise NotSupported(f"a {type(privatizer).__name__} makes no claim that an audit could refute")
     if isinstance(privatizer, Central):
         return _prefixes(privatizer)
     if isinstance(privatizer, Local):

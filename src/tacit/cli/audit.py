@@ -37,7 +37,7 @@ def _audit(
     epsilon: Annotated[float, typer.Option(help="The claim's epsilon.")] = 1.0,
     delta: Annotated[float | None, typer.Option(help="The claim's delta.")] = None,
     environment: Annotated[str | None, typer.Option(help="Where the learner runs; a small world by default.")] = None,
-    episodes: Annotated[int | None, typer.Option(help="How many users come.")] = None,
+    episodes: Annotated[int | None, typer.Option(help="The number of users.")] = None,
     calibration: Annotated[str, typer.Option(help="tight, or paper: the noise as printed.")] = "tight",
     constants: Annotated[str | None, typer.Option(help="The widths of the learner, valid for instance.")] = None,
     trials: TRIALS = 1_000_000,

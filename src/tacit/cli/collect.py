@@ -51,7 +51,7 @@ def _new(
     directory: Directory,
     design: Annotated[Path, typer.Option(help="The design of the study: design.json of its directory.")],
     rehearsal: Annotated[
-        bool, typer.Option("--rehearsal", help="Simulation noise, which protects nobody; for made-up people only.")
+        bool, typer.Option("--rehearsal", help="Simulation noise without protection, for simulated people only.")
     ] = False,
     json: AsJson = False,
 ) -> None:
@@ -238,7 +238,7 @@ def _report_file(collector: Collector, path: Path, asked: Asked) -> Iterator[tup
 
 def _log_file(collector: Collector, path: Path, asked: Asked) -> Iterator[tuple[bytes, str]]:
     """A log of episodes, checked as a whole before its first report is made."""
-    from tacit.study.log_reports import log_reports
+    from tacit.study.episodes import log_reports
 
     require(asked.person is None, "--person is for a single report; a log names its people itself", "a log")
     return log_reports(collector, path, asked.mapping)

@@ -53,7 +53,7 @@ def _demo(
     context: typer.Context,
     out: Annotated[Path, typer.Option(help="The directory of the results; resumable.")] = Path("tacit-demo"),
     workers: Workers = None,
-    episodes: Annotated[int, typer.Option(help="How many users come.")] = EPISODES,
+    episodes: Annotated[int, typer.Option(help="The number of users.")] = EPISODES,
     seeds: Annotated[int, typer.Option(help="How often the whole is repeated.")] = SEEDS,
     json: AsJson = False,
 ) -> None:

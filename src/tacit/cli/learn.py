@@ -20,6 +20,12 @@ if TYPE_CHECKING:
     from tacit.study.feature_mapping import FeatureMapping
     from tacit.study.learning import Behaviour, Learned, LearnRequest
 
+LedgerFile = Annotated[
+    Path | None, typer.Option(help="The ledger that is charged; LOG.ledger.db beside the log by default.")
+]
+Budget = Annotated[
+    str | None, typer.Option(help="Of a new ledger: EPSILON,DELTA for every person; the claim by default.")
+]
 NOWHERE = "--out must be given: a release that is not kept costs its people the same"
 EVERY = 1_000_000
 """After so many rows a line says how far the reading is."""
@@ -56,12 +62,8 @@ def _learn(
         float | None, typer.Option(help="Compare by weights (snips): the least propensity that a row may have.")
     ] = None,
     out: Annotated[Path | None, typer.Option(help="A new directory for policy, certificate and release.")] = None,
-    ledger: Annotated[
-        Path | None, typer.Option(help="The ledger that is charged; LOG.ledger.db beside the log by default.")
-    ] = None,
-    budget: Annotated[
-        str | None, typer.Option(help="Of a new ledger: EPSILON,DELTA for every person; the claim by default.")
-    ] = None,
+    ledger: LedgerFile = None,
+    budget: Budget = None,
     key: Annotated[Path | None, typer.Option(help="The private key that signs them.")] = None,
     check_only: Annotated[bool, typer.Option("--check-only", help="Check the log, release nothing.")] = False,
     dry_run: Annotated[
@@ -238,12 +240,8 @@ def _evaluate(
     trust: Annotated[str, typer.Option(help="central; shuffle and local play every person's device.")] = "central",
     against_log: Annotated[bool, typer.Option(help="Compare with the log's own policy.")] = True,
     out: Annotated[Path | None, typer.Option(help="A new .json file for values, certificate and release.")] = None,
-    ledger: Annotated[
-        Path | None, typer.Option(help="The ledger that is charged; LOG.ledger.db beside the log by default.")
-    ] = None,
-    budget: Annotated[
-        str | None, typer.Option(help="Of a new ledger: EPSILON,DELTA for every person; the claim by default.")
-    ] = None,
+    ledger: LedgerFile = None,
+    budget: Budget = None,
     key: Annotated[Path | None, typer.Option(help="The private key that signs it.")] = None,
     json: AsJson = False,
 ) -> None:

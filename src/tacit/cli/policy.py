@@ -168,22 +168,21 @@ def load_policy(path: Path) -> tuple[NamedPolicy | FeaturePolicy, str]:
 def _of_bundle(path: Path, content: dict[str, Any]) -> NamedPolicy:
     """The policy of a run's bundle, with the names of its environment."""
     from tacit.environments.live import LiveWorld
-    from tacit.environments.registry import make_environment
     from tacit.environments.state_features import seen_through
     from tacit.environments.tabular import TabularMDP
     from tacit.policies import DeterministicPolicy, GaussianPolicy, LayeredPolicy, LinearPolicy, policy_from_dict
     from tacit.policies.named import NamedPolicy
+    from tacit.runs.config import RunConfig
 
     try:
-        policy, name = policy_from_dict(content["policy"]), content["config"]["environment"]
+        policy, config = policy_from_dict(content["policy"]), content["config"]
+        given = isinstance(config["environment"], dict) and "live" not in config["environment"]
     except (KeyError, TypeError, AttributeError) as error:
         raise InvalidInput(f"{path} must be a complete bundle: {error}") from error
     if isinstance(policy, LayeredPolicy | GaussianPolicy | LinearPolicy):
         raise NotSupported(f"only policies of tabular worlds have names, got a {content['policy']['kind']} one")
-    environment = make_environment(name) if isinstance(name, str) else None
-    if isinstance(name, dict) and "live" in name:
-        environment = LiveWorld.from_dict(name["live"])
-    sees = content["config"].get("sees")
+    environment = None if given else RunConfig.from_dict(config, stated={}).world()
+    sees = config.get("sees")
     if isinstance(environment, TabularMDP) and sees is not None:
         seen = seen_through(environment, sees)
         return NamedPolicy(policy=policy, states=seen.state_names, actions=seen.action_names)

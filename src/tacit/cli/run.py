@@ -49,7 +49,7 @@ def _run(
 ) -> None:
     from tacit.executors import check_engine
     from tacit.runs.config import MAX_SEEDS, RunConfig
-    from tacit.runs.size_defaults import apply_size_defaults
+    from tacit.runs.estimate import apply_size_defaults
     from tacit.runs.storage_paths import resolve_location
 
     count = require_count("seeds", options["seeds"], 1, MAX_SEEDS)

@@ -49,7 +49,7 @@ def _new(
     ] = False,
     trust: Annotated[str | None, typer.Option(help="central, shuffle or local.")] = None,
     epsilon: Annotated[float | None, typer.Option(help="What a person may lose.")] = None,
-    delta: Annotated[float | None, typer.Option(help="The probability of losing more.")] = None,
+    delta: Annotated[float | None, typer.Option(help="The claim's delta; 0 is pure differential privacy.")] = None,
     stages: Annotated[int | None, typer.Option(help="Stages that report.")] = None,
     target: Annotated[int | None, typer.Option(help="People wanted in a stage.")] = None,
     least: Annotated[int | None, typer.Option(help="People needed in a stage; 90% of the target by default.")] = None,

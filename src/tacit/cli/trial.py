@@ -52,7 +52,10 @@ def _run(
     against: Annotated[
         str | None, typer.Option(help="The baseline; that of the run by default, else the value alone is certified.")
     ] = None,
-    environment: Annotated[str | None, typer.Option(help="Where, for a policy that is no run's.")] = None,
+    environment: Annotated[
+        str | None,
+        typer.Option(help="Where, for a policy that is no run's, or of a run whose environment is code of yours."),
+    ] = None,
     trust: TrustOption = None,
     epsilon: Epsilon = None,
     delta: Delta = None,
@@ -114,7 +117,7 @@ def _size(
 ) -> None:
     """Say how many users per arm a trial needs, for an effect, an error, a power and a claim."""
     from tacit.planning.arms import wrong_verdict
-    from tacit.runs.trial_size import trial_size
+    from tacit.runs.trial import trial_size
 
     found = trial_size(
         effect=effect,
@@ -144,7 +147,7 @@ def _plan(
     people: Annotated[int, typer.Option(help="People wanted, over both arms.")],
     trust: Annotated[str, typer.Option(help="central or shuffle.")],
     epsilon: Annotated[float, typer.Option(help="What a person may lose.")],
-    delta: Annotated[float, typer.Option(help="The probability of losing more.")],
+    delta: Annotated[float, typer.Option(help="The claim's delta; 0 is pure differential privacy.")],
     least: Annotated[int | None, typer.Option(help="People needed; 90% of those wanted by default.")] = None,
     honest_fraction: Honest = None,
     name: Annotated[str, typer.Option(help="What the trial is called.")] = "trial",
@@ -207,9 +210,9 @@ def _policy(given: str, environment: str | None) -> Any:
         if read_json(place).get("format") == "tacit-bundle" and environment is None:
             return load_bundle(place, unsigned=True)
         return load_named(place)[0]
-    if environment is not None:
-        return given
     place = resolve_location(given)
+    if environment is not None and not RunDirectory(place).begun:
+        return given
     if not RunDirectory(place).begun:
         raise InvalidInput(f"{given} must be a run's directory or a policy (JSON), or come with --environment")
     return read_result(place)

@@ -36,7 +36,7 @@ def _verify(
         list[str] | None,
         typer.Option("--require", metavar="ROLE=KEY", help="Who must have signed, as in officer=public.pem."),
     ] = None,
-    schema: Annotated[bool, schema_flag("certificates", "tacit.accounting.schema", "certificate_schema")] = False,
+    schema: Annotated[bool, schema_flag("certificates", "tacit.accounting.certificate", "certificate_schema")] = False,
     json: AsJson = False,
 ) -> None:
     """Derive again what is stated, check every file and signature, and say whether it is true."""

@@ -29,7 +29,7 @@ from numpy.typing import NDArray
 
 from tacit.arrays import Floats, Ints
 from tacit.data.trajectories import Trajectories, World, alias_draw
-from tacit.environments.dose_bandit import DoseBandit
+from tacit.environments.bandits import DoseBandit
 from tacit.errors import require
 from tacit.kernels import kernel
 

@@ -22,7 +22,7 @@ import numpy as np
 from tacit.arrays import Floats, Ints
 from tacit.data.counts import ExactCounts, count_trajectories, join_counts
 from tacit.data.trajectories import Trajectories
-from tacit.environments.live import LiveWorld, scaled
+from tacit.environments.live import LiveWorld, clipped, scaled
 from tacit.errors import InvalidInput, require, require_count
 from tacit.policies import DeterministicPolicy, Policy
 
@@ -114,9 +114,8 @@ class Players:
         for chooser, (_, count), end in zip(choosers, groups, ends.tolist(), strict=True):
             mine = slice(end - count, end)
             _pad(chooser, actions[mine], lengths[mine], world.ended, rng)
-            got = rewards[mine]
-            outside = (got < world.low) | (got > world.high)
-            measured = Measured(got.sum(axis=1), int(outside.sum()), int(lengths[mine].sum()), self._seed)
+            got, outside = clipped(world, rewards[mine])
+            measured = Measured(got.sum(axis=1), outside, int(lengths[mine].sum()), self._seed)
             found.append(LiveTrajectories(states[mine], actions[mine], scaled(world, got), measured))
         return found
 
@@ -169,8 +168,11 @@ class Players:
         find = world.discretiser.states
         now = find(observations)
         for h in range(world.horizon):
-            chosen = chooser.many(h, np.where(alive, now, 0), rng)
             decide = alive.copy()
+            seen, size = now[:users][alive[:users]], world.discretiser.size
+            inside = bool(((seen >= 0) & (seen < size)).all())
+            require(inside, f"observations must have states from 0 to {size - 1}", "others")
+            chosen = chooser.many(h, np.where(alive, np.clip(now, 0, size - 1), 0), rng)
             total = np.zeros(WIDTH)
             for _ in range(world.repeat):
                 observations, reward, terminated, truncated, _ = many.step(world.first_action + chosen)

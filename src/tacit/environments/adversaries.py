@@ -23,7 +23,7 @@ from typing import Final
 import numpy as np
 
 from tacit.arrays import Floats, Ints
-from tacit.environments.layered_worlds import Adversary, LossTable, LossWorld
+from tacit.environments.layered import Adversary, LossTable, LossWorld
 from tacit.environments.registry import EnvironmentInfo, described, read_spec
 from tacit.errors import InvalidInput, require, require_count, require_real
 
@@ -157,7 +157,7 @@ ADVERSARIES: Final[Mapping[str, Callable[..., Adversary]]] = MappingProxyType(
 def make_adversary(spec: str | LossTable, world: LossWorld, episodes: int) -> Adversary:
     """Build the adversary that a specification names, or play the losses of a table.
 
-    >>> from tacit.environments.layered_worlds import layered
+    >>> from tacit.environments.layered import layered
     >>> adversary = make_adversary("switching:segments=4", layered(), 100)
     >>> adversary.losses(0, 100, np.random.default_rng(0)).shape
     (100, 20)

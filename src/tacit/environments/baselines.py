@@ -2,7 +2,7 @@
 
     uniform         every action alike
     always NAME     the same action everywhere, by its name
-    a name          a policy of the environment: those of live worlds (`live_presets`) and of the table below
+    a name          a policy of the environment: those of live worlds (`live_sources`) and of the table below
     a table         actions [S] or [H, S], or probabilities [H, S, A]; on a command line a file, policy.json
     a function      package.module:function, which is told the environment and returns a policy or a table
 
@@ -20,7 +20,7 @@ import numpy as np
 from tacit.environments.discretise import by_name
 from tacit.environments.live import LiveWorld
 from tacit.environments.tabular import TabularMDP
-from tacit.errors import InvalidInput, NotSupported, UnknownName, require
+from tacit.errors import ForeignCode, InvalidInput, NotSupported, UnknownName, require
 from tacit.policies import DeterministicPolicy, Policy, StochasticPolicy, uniform_policy
 from tacit.policies.named import NamedPolicy
 
@@ -63,8 +63,8 @@ def baseline_table(given: object) -> str | Table:
     return _nested(array)
 
 
-def baseline_policy(environment: object, given: str | Table) -> Policy:
-    """The policy of an environment that a baseline names, checked against its sizes.
+def baseline_policy(environment: object, given: str | Table, *, read: bool = False) -> Policy:
+    """The policy of an environment that a baseline names, checked against its sizes; no function if a file names it.
 
     >>> from tacit.environments.registry import make
     >>> baseline_policy(make("riverswim"), "always right").actions[0].tolist()
@@ -90,6 +90,8 @@ def baseline_policy(environment: object, given: str | Table) -> Policy:
             return DeterministicPolicy(np.array(table, dtype=np.int64))
     elif given in BASELINES.get(environment.name, {}):
         return BASELINES[environment.name][given](environment)
+    if read and (":" in given or (isinstance(environment, LiveWorld) and environment.read)):
+        raise ForeignCode(f"the baseline {given} is code that the file names, which is not run")
     if ":" in given:
         function = by_name(given)
         try:

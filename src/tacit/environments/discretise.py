@@ -80,7 +80,7 @@ class Numbers:
 
     def state(self, observation: Any) -> int:
         """The number, counted from zero."""
-        return int(observation) - self.start
+        return _inside(observation, self.count, self.start)
 
     def states(self, observations: Any) -> Ints:
         """The same for an array."""
@@ -124,7 +124,7 @@ class Product:
         """The state Σ_d (x_d - start_d) Π_{e>d} count_e."""
         found = 0
         for value, count, start in zip(_numbers(observation), self.counts, self.starts, strict=True):
-            found = found * count + int(value) - start
+            found = found * count + _inside(value, count, start)
         return found
 
     def states(self, observations: Any) -> Ints:
@@ -242,7 +242,7 @@ class Function:
 
     def __post_init__(self) -> None:
         require_count("count", self.count)
-        by_name(self.function)
+        _parted(self.function)  # imported when it is used, never where a description is read
 
     @property
     def size(self) -> int:
@@ -358,7 +358,7 @@ def discretiser_of(space: gymnasium.Space[Any], what: str) -> Discretiser:
     if isinstance(space, spaces.Box) and len(space.shape) == 1:
         n = int(space.shape[0])
         raise NotSupported(
-            f"{what} observes {n} real numbers and learners count states: choose public bins before anybody comes, "
+            f"{what} observes {n} real numbers and learners count states: choose public bins before data exist, "
             f"discretise=tiles(low=[...], high=[...], counts=[...]) with {n} entries each, or Bins(edges=...), "
             "from tacit.environments.discretise; for a single decision, features=Features(...)"
         )
@@ -372,8 +372,7 @@ def by_name(name: str) -> Callable[..., Any]:
     """The function that `package.module:function` names."""
     if name in CARRIED:
         return CARRIED[name]
-    module, colon, attribute = str(name).partition(":")
-    require(bool(colon and module and attribute), "a function must be named 'package.module:function'", name)
+    module, attribute = _parted(name)
     try:
         found = import_module(module)
         for part in attribute.split("."):
@@ -384,9 +383,23 @@ def by_name(name: str) -> Callable[..., Any]:
     return found  # type: ignore[return-value]
 
 
+def _parted(name: str) -> tuple[str, str]:
+    module, _, attribute = str(name).partition(":")
+    require(bool(module and attribute), "a function must be named 'package.module:function'", name)
+    return module, attribute
+
+
 def carry(functions: Mapping[str, Callable[..., Any]]) -> None:
     """Have these functions found by name in this process."""
     CARRIED.update(functions)
+
+
+def _inside(observation: Any, count: int, start: int) -> int:
+    """A number of a Discrete space, counted from zero."""
+    number = int(observation) - start
+    if not 0 <= number < count:
+        raise InvalidInput(f"an observation must be a number from {start} to {start + count - 1}, got {observation}")
+    return number
 
 
 def _numbers(observation: Any) -> Sequence[Any]:

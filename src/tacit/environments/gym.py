@@ -44,7 +44,7 @@ class TabularEnv(gymnasium.Env[Any, Any]):
 
     Examples
     --------
-    >>> from tacit.environments.riverswim import riverswim
+    >>> from tacit.environments.tabular_worlds import riverswim
     >>> env = TabularEnv(riverswim())
     >>> env.reset(seed=7)
     (0, {'step': 0})

@@ -9,6 +9,8 @@ there is no regret, only returns with intervals.
     padding    an episode that ends early goes on in the state "ended", where every action earns 0 and changes nothing
     cut        an episode that has not ended after the last decision is left there
     rounding   under shuffle and local trust devices round each reward to 0 or 1, with its scaled value as probability
+
+How a live world is written in one line: `gymnasium:ID,option=value,...`.
 """
 
 from __future__ import annotations
@@ -24,6 +26,7 @@ import numpy as np
 from gymnasium.envs.registration import EnvSpec
 
 from tacit.arguments import checked
+from tacit.arrays import Floats
 from tacit.environments.discretise import (
     Discretiser,
     Function,
@@ -33,8 +36,9 @@ from tacit.environments.discretise import (
     discretiser_from_dict,
     discretiser_of,
 )
-from tacit.environments.live_presets import LivePreset
 from tacit.environments.live_sources import (
+    PRESETS,
+    LivePreset,
     is_id,
     make_source,
     name_of,
@@ -45,11 +49,11 @@ from tacit.environments.live_sources import (
     spec_for_workers,
     spec_of,
 )
-from tacit.errors import InvalidInput, NotSupported, require, require_count, require_real
+from tacit.errors import ForeignCode, InvalidInput, NotSupported, UnknownName, require, require_count, require_real
 from tacit.features import Features
-from tacit.memory import available_memory, require_free
 from tacit.policies import Policy, policy_from_dict, policy_to_dict
 from tacit.support import Support
+from tacit.system import available_memory, require_free
 
 LIVE_PREFIX: Final = "gymnasium:"
 """How a live world is named where environments are: `gymnasium:Blackjack-v1`."""
@@ -121,6 +125,8 @@ class LiveWorld:
     """Whether counts are made of rewards that were rounded to 0 or 1; the trust model of a run decides."""
     baseline: Policy | None = field(default=None, compare=False)
     """The policy that a run is measured against; the run decides."""
+    read: bool = field(default=False, compare=False)
+    """Whether a file describes it: then no code that the file names is run, and only presets can be made."""
 
     @property
     def num_states(self) -> int:
@@ -172,14 +178,27 @@ class LiveWorld:
             "stationary": self.stationary,
             "evaluation": self.evaluation,
             "vector": self.vector,
+            "actions": [self.first_action, self.num_actions],
         }
 
     @classmethod
     def from_dict(cls, plain: Mapping[str, Any]) -> LiveWorld:
-        """The world that `to_dict` wrote, checked against its environment again."""
-        known = set(plain) - {"support"} == set(ENTRIES)
-        require(known, f"a live world has the entries {', '.join(ENTRIES)}", sorted(plain))
-        return _build(
+        """The world that `to_dict` wrote, as it is stated: nothing is imported and no environment is made."""
+        return cls._stated(plain, PRESETS.get(str(plain.get("source")), LivePreset()))
+
+    @classmethod
+    def _stated(cls, plain: Mapping[str, Any], known: LivePreset) -> LiveWorld:
+        entries = set(plain) - {"support", "actions"} == set(ENTRIES)
+        require(entries, f"a live world has the entries {', '.join(ENTRIES)}", sorted(plain))
+        first, count = plain.get("actions", (0, known.actions))
+        if count is None:
+            raise ForeignCode(
+                f"{plain['source']} is code that the file names, which is not run, and only that code knows how many "
+                "actions there are: tacit 0.8 did not write it"
+            )
+        return build_live(
+            known,
+            (first, require_count("actions", count)),
             source=str(plain["source"]),
             by_function=bool(plain["made_by_function"]),
             options=dict(plain["options"]),
@@ -197,10 +216,23 @@ class LiveWorld:
     def fingerprint(self) -> str:
         """SHA-256, in hexadecimal, of the public description; the environment itself is known by its id only."""
         plain = {"live": 1, **self.to_dict()}
+        del plain["actions"]  # they follow from the source, and 0.8 did not state them
         return hashlib.sha256(json.dumps(plain, sort_keys=True, allow_nan=False).encode()).hexdigest()
 
     def make(self) -> gymnasium.Env[Any, Any]:
-        """A fresh environment."""
+        """A fresh environment.
+
+        Raises
+        ------
+        ForeignCode
+            If a file names the code that makes it, and not the caller.
+        """
+        preset = self.source in PRESETS and not self.options and not isinstance(self.discretiser, Function)
+        if self.read and not preset:
+            raise ForeignCode(
+                f"{self.source} is code that a file names, and what was read is not run: pass the environment "
+                f"yourself, environment=tacit.live(...) or --environment {LIVE_PREFIX}..."
+            )
         return make_source(self.source, dict(self.options), by_function=self.made_by_function)
 
     def make_vector(self, width: int) -> gymnasium.vector.VectorEnv[Any, Any, Any] | None:
@@ -208,7 +240,7 @@ class LiveWorld:
 
         None where single environments are to be stepped.
         """
-        spec = None if self.made_by_function else spec_of(self.source)
+        spec = None if self.made_by_function or self.read else spec_of(self.source)
         own = spec is not None and spec.vector_entry_point is not None
         if self.vector is False or (self.vector is None and not own):
             return None
@@ -235,9 +267,9 @@ class LiveWorld:
         baseline = None if self.baseline is None else policy_to_dict(self.baseline)
         names = [self.source] if self.made_by_function else []
         names += [self.discretiser.function] if isinstance(self.discretiser, Function) else []
-        carried = {name: by_name(name) for name in names if name.startswith("__main__:")}
-        spec = None if self.made_by_function else spec_for_workers(self.source)
-        return _rebuild, (self.to_dict(), self.rounded, baseline, carried, spec)
+        carried = {name: by_name(name) for name in names if name.startswith("__main__:") and not self.read}
+        spec = None if self.made_by_function or self.read else spec_for_workers(self.source)
+        return _rebuild, (self.to_dict(), self.rounded, baseline, carried, spec, self.read)
 
     def __repr__(self) -> str:
         sizes = f"states={self.num_states}, actions={self.num_actions}, horizon={self.horizon}"
@@ -327,43 +359,52 @@ def live(
         require(discretise is None, "features and a discretiser exclude each other", "both")
         discretise, horizon = Rows(features), 1 if horizon is None else horizon
         require(horizon == 1, "a world of features must have one decision", horizon, "use horizon=1")
-    known, bounds = preset_of(source), rewards
+    bounds = rewards
     pair = bounds is None or (isinstance(bounds, Sequence) and not isinstance(bounds, str) and len(bounds) == 2)
     require(pair, "rewards must be the public bounds (low, high) of one decision's reward", bounds)
-    return _build(
+    return build_live(
+        preset_of(source),
+        None,
         source=source,
         by_function=by_function,
         options=chosen,
-        horizon=known.horizon if horizon is None else horizon,
-        repeat=known.repeat if repeat is None else repeat,
-        discretise=known.discretiser if discretise is None else discretise,
-        rewards=_scaled_bounds(known, repeat) if rewards is None else rewards,
-        ends=known.ends if ends is None else ends,
-        stationary=known.stationary if stationary is None else stationary,
+        horizon=horizon,
+        repeat=repeat,
+        discretise=discretise,
+        rewards=rewards,
+        ends=ends,
+        stationary=stationary,
         evaluation=evaluation,
         vector=vector,
         support=support,
     )
 
 
-def _build(
+def build_live(
+    known: LivePreset,
+    stated: tuple[int, int] | None,
     *,
     source: str,
     by_function: bool,
     options: Mapping[str, Any],
     horizon: int | None,
-    repeat: int,
+    repeat: int | None,
     discretise: Discretiser | None,
     rewards: tuple[float, float] | None,
-    ends: bool,
-    stationary: bool,
+    ends: bool | None,
+    stationary: bool | None,
     evaluation: int,
-    vector: bool | None,
-    support: Support | None,
+    vector: bool | None = None,
+    support: Support | None = None,
 ) -> LiveWorld:
-    """Check everything against the spaces of the environment."""
+    """Check everything against the spaces of the environment, or take its actions (first, count) as they are stated."""
     kept = plain_options(options)
-    made = make_source(source, dict(kept), by_function=by_function)
+    made = None if stated is not None else make_source(source, dict(kept), by_function=by_function)
+    horizon = known.horizon if horizon is None else horizon
+    rewards = _scaled_bounds(known, repeat) if rewards is None else rewards
+    repeat = known.repeat if repeat is None else repeat
+    ends = known.ends if ends is None else ends
+    stationary = known.stationary if stationary is None else stationary
     if horizon is None:
         raise InvalidInput(
             f"a live world must have a horizon, the number of decisions of an episode: give {source} one, horizon=20 "
@@ -377,20 +418,26 @@ def _build(
     low, high = (require_real("a bound of rewards", bound) for bound in rewards)
     require(low < high, "the lower bound of rewards must be below the upper one", rewards)
     require(low <= 0.0 <= high, "the bounds of rewards must contain 0, which an ended episode earns", rewards)
-    actions = made.action_space
-    if not isinstance(actions, gymnasium.spaces.Discrete):
-        raise NotSupported(
-            f"{source} takes actions in {actions} and policies choose among finitely many: wrap it, for instance in a "
-            "gymnasium.ActionWrapper with a Discrete action_space, and hand over the function that makes it"
-        )
-    rule = discretiser_of(made.observation_space, source) if discretise is None else discretise
-    require(isinstance(rule, Discretiser), "discretise must be a Discretiser", type(discretise).__name__)
-    made.close()
+    rule = known.discretiser if discretise is None else discretise
+    if made is not None:
+        actions = made.action_space
+        if not isinstance(actions, gymnasium.spaces.Discrete):
+            raise NotSupported(
+                f"{source} takes actions in {actions} and policies choose among finitely many: wrap it, for instance "
+                "in a gymnasium.ActionWrapper with a Discrete action_space, and pass the function that makes it"
+            )
+        stated = int(actions.start), int(actions.n)
+        rule = discretiser_of(made.observation_space, source) if rule is None else rule
+        if isinstance(rule, Function):
+            by_name(rule.function)
+        made.close()
+    require(isinstance(rule, Discretiser), "discretise must be a Discretiser", type(rule).__name__)
+    assert rule is not None and stated is not None  # noqa: S101, PT018 - for the types
+    first, A = stated
     for what, flag in (("ends", ends), ("stationary", stationary)):
         require(isinstance(flag, bool), f"{what} must be True or False", flag)
     require(vector is None or isinstance(vector, bool), "vector must be True, False or None", vector)
-    known = preset_of(source)
-    H, each, A = require_count("horizon", horizon), require_count("repeat", repeat), int(actions.n)
+    H, each = require_count("horizon", horizon), require_count("repeat", repeat)
     require_free(
         source, 8 * H * (rule.size + int(ends)), available_memory(), "choose a shorter horizon or fewer states"
     )
@@ -409,13 +456,14 @@ def _build(
         low=low,
         high=high,
         num_actions=A,
-        first_action=int(actions.start),
+        first_action=first,
         ends=ends,
         stationary=stationary,
         evaluation=require_count("evaluation", evaluation, least=2),
         vector=vector,
         policies=tables,
         support=support,
+        read=made is None,
     )
 
 
@@ -437,11 +485,19 @@ def _rebuild(
     baseline: dict[str, Any] | None,
     carried: Mapping[str, Callable[..., Any]],
     spec: EnvSpec | None,
+    read: bool,
 ) -> LiveWorld:
     carry(carried)
     register_in_worker(spec)
     policy: Any = None if baseline is None else policy_from_dict(baseline)
-    return LiveWorld.from_dict(plain).for_run(rounded=rounded, baseline=policy)
+    world = LiveWorld.from_dict(plain) if read else LiveWorld._stated(plain, preset_of(plain["source"]))
+    return replace(world, rounded=rounded, baseline=policy, read=read)
+
+
+def clipped(world: LiveWorld, rewards: Floats) -> tuple[Floats, int]:
+    """Rewards of decisions as finite numbers (what is none is the lower bound), and how many are out of bounds."""
+    outside = ~((rewards >= world.low) & (rewards <= world.high))  # NaN, too
+    return np.nan_to_num(rewards, nan=world.low, posinf=world.high, neginf=world.low), int(outside.sum())
 
 
 def scaled(world: LiveWorld, rewards: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
@@ -450,4 +506,109 @@ def scaled(world: LiveWorld, rewards: np.ndarray[Any, Any]) -> np.ndarray[Any, A
     >>> scaled(live("Blackjack-v1"), np.array([-1.0, 0.0, 1.5])).tolist()
     [0.0, 0.5, 1.0]
     """
-    return np.clip((rewards - world.low) / (world.high - world.low), 0.0, 1.0)
+    return np.nan_to_num(np.clip((rewards - world.low) / (world.high - world.low), 0.0, 1.0), nan=0.0)
+
+
+SPEC_OPTIONS: Final = (
+    "horizon",
+    "repeat",
+    "low",
+    "high",
+    "stationary",
+    "ends",
+    "evaluation",
+    "discretise",
+    "count",
+    "grid",
+)
+
+
+def live_from_spec(spec: str, stated: Mapping[str, Any] | None = None) -> LiveWorld:
+    """The live world that `gymnasium:ID,option=value,...` names.
+
+    With what a file states about it (`LiveWorld.to_dict`, or nothing), no code is run: what neither the specification
+    nor a preset says is taken from there.
+
+    >>> live_from_spec("gymnasium:CartPole-v1,horizon=10").horizon
+    10
+    >>> live_from_spec("gymnasium:CartPole-v1,grid=fine").num_states
+    901
+    >>> live_from_spec("gymnasium:Blackjack-v1,horizn=3")
+    Traceback (most recent call last):
+    ...
+    tacit.errors.UnknownName: unknown option of a live world 'horizn': did you mean 'horizon'? Known: ...
+    """
+    source, *listed = (part.strip() for part in spec.removeprefix(LIVE_PREFIX).split(","))
+    require(bool(source), "a live world must be named like 'gymnasium:Blackjack-v1'", spec)
+    given: dict[str, str] = {}
+    for item in listed:
+        key, equals, text = (part.strip() for part in item.partition("="))
+        require(bool(equals and text), "an option of a live world must be written name=value", item)
+        if key not in SPEC_OPTIONS:
+            raise UnknownName("option of a live world", key, SPEC_OPTIONS)
+        require(key not in given, f"each option of a live world must be given once, got {key} twice", item)
+        given[key] = text
+    known = preset_of(source) if stated is None else PRESETS.get(source) or _stated_preset(source, stated)
+    bounds = known.rewards
+    if "low" in given or "high" in given:
+        both = "low" in given and "high" in given
+        require(both, "low and high, the bounds of a decision's reward, belong together", spec)
+        bounds = (_number(given, "low"), _number(given, "high"))
+    discretiser: Discretiser | None = None
+    if "discretise" in given:
+        require("count" in given, "a function that discretises must come with the count of its states", spec)
+        discretiser = Function(function=given["discretise"], count=_whole(given, "count"))
+    if "grid" in given:
+        require("discretise" not in given, "a grid and a function that discretises exclude each other", spec)
+        if given["grid"] not in known.grids and (stated is None or source in PRESETS):
+            raise UnknownName(f"grid of {source}", given["grid"], known.grids)
+        discretiser = known.grids.get(given["grid"])
+    chosen: dict[str, Any] = {
+        "horizon": _whole(given, "horizon") if "horizon" in given else None,
+        "rewards": bounds if "low" in given else None,
+        "discretise": discretiser,
+        "repeat": _whole(given, "repeat") if "repeat" in given else None,
+        "ends": _truth(given, "ends", default=known.ends),
+        "stationary": _truth(given, "stationary", default=known.stationary),
+        "evaluation": _whole(given, "evaluation") if "evaluation" in given else EVALUATION,
+    }
+    if stated is None:
+        return live(source, **chosen)
+    by_function, first = ":" in source and not is_id(source), stated.get("actions", [0])[0]
+    return build_live(known, (first, known.actions or 0), source=source, by_function=by_function, options={}, **chosen)
+
+
+def _stated_preset(source: str, stated: Mapping[str, Any]) -> LivePreset:
+    """What a file states about a world that only its code knows."""
+    if not stated:
+        raise ForeignCode(f"{source} is code that a file names, which is not run, and nothing is stated about it")
+    world = LiveWorld.from_dict({name: part for name, part in stated.items() if name != "gymnasium"})
+    return LivePreset(
+        horizon=world.horizon,
+        repeat=world.repeat,
+        rewards=(world.low, world.high),
+        discretiser=world.discretiser,
+        actions=world.num_actions,
+        stationary=world.stationary,
+        ends=world.ends,
+    )
+
+
+def _whole(given: Mapping[str, str], name: str) -> int:
+    try:
+        return int(given[name])
+    except ValueError as error:
+        raise InvalidInput(f"{name} must be a whole number, got '{given[name]}'") from error
+
+
+def _number(given: Mapping[str, str], name: str) -> float:
+    try:
+        return float(given[name])
+    except ValueError as error:
+        raise InvalidInput(f"{name} must be a number, got '{given[name]}'") from error
+
+
+def _truth(given: Mapping[str, str], name: str, *, default: bool) -> bool:
+    text = given.get(name, str(default).lower())
+    require(text in ("true", "false"), f"{name} must be true or false", text)
+    return text == "true"

@@ -14,24 +14,23 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Final, TypeVar
 
-from tacit.environments.contextual_bandit import contextual_bandit, treatment_bandit
-from tacit.environments.dose_bandit import DoseBandit, dose_bandit
-from tacit.environments.ev_charging import ev_charging
-from tacit.environments.hard_tree import hard_tree
-from tacit.environments.layered_worlds import LossWorld, layered, layered_support, layered_trap, loss_world
-from tacit.environments.linear_bandit import FeatureBandit, linear_bandit
-from tacit.environments.live import LIVE_PREFIX, LiveWorld
-from tacit.environments.live_presets import PRESETS
-from tacit.environments.live_sources import is_id
-from tacit.environments.live_spec import live_from_spec
-from tacit.environments.random_mdp import random_mdp
-from tacit.environments.riverswim import riverswim
+from tacit.environments.bandits import (
+    DoseBandit,
+    FeatureBandit,
+    contextual_bandit,
+    dose_bandit,
+    linear_bandit,
+    treatment_bandit,
+)
+from tacit.environments.layered import LossWorld, layered, layered_support, layered_trap, loss_world
+from tacit.environments.live import LIVE_PREFIX, LiveWorld, live_from_spec
+from tacit.environments.live_sources import PRESETS, is_id
 from tacit.environments.tabular import TabularMDP
-from tacit.environments.taxi import taxi
+from tacit.environments.tabular_worlds import ev_charging, hard_tree, random_mdp, riverswim, taxi
 from tacit.environments.treatment import recommender, treatment
 from tacit.errors import InvalidInput, UnknownName
-from tacit.memory import available_memory, require_free
 from tacit.plugins import named
+from tacit.system import available_memory, require_free
 
 Environment = TabularMDP | LossWorld | DoseBandit | FeatureBandit | LiveWorld
 Built = TypeVar("Built")
@@ -68,13 +67,15 @@ class EnvironmentInfo:
     parameters: Mapping[str, int | float | str]
 
 
-def make_environment(spec: str) -> Environment:
+def make_environment(spec: str, stated: Mapping[str, Any] | None = None) -> Environment:
     """Build the environment that a specification names, of whatever kind.
 
     Parameters
     ----------
     spec
         Name with options, such as `riverswim:states=4,horizon=6`.
+    stated
+        Where a file names it: what the file states about a live world, whose code is then not run.
 
     Returns
     -------
@@ -100,7 +101,7 @@ def make_environment(spec: str) -> Environment:
     if not isinstance(spec, str):
         raise InvalidInput(f"an environment must be named like 'riverswim:states=4,horizon=6', got {spec!r}")
     if spec.strip().startswith(LIVE_PREFIX):
-        return live_from_spec(spec.strip())
+        return live_from_spec(spec.strip(), stated)
     bare = spec.partition(",")[0].strip()
     if bare not in ENVIRONMENTS and is_id(f":{bare}"):  # a world of Gymnasium, by its id alone
         raise UnknownName("environment", bare, {*ENVIRONMENTS, f"{LIVE_PREFIX}{bare}"})
@@ -136,10 +137,11 @@ def make_layered(spec: str) -> LossWorld:
     >>> make_layered("riverswim").mdp.horizon
     6
     """
-    found = make_environment(spec)
+    live = isinstance(spec, str) and spec.strip().startswith(LIVE_PREFIX)  # refused without being made
+    found = None if live else make_environment(spec)
     if isinstance(found, DoseBandit):
         raise InvalidInput(f"'{spec}' has real-valued actions: an adversary needs states and actions to put losses on")
-    if isinstance(found, LiveWorld | FeatureBandit):
+    if found is None or isinstance(found, LiveWorld | FeatureBandit):
         raise InvalidInput(f"'{spec}' has no table: an adversary needs transitions to play against a best policy")
     return loss_world(found)
 

@@ -15,7 +15,7 @@ The batches of bucb do not fit where pure differential privacy, printed calibrat
 batch size of one's own or a mechanism of running totals are asked for, or where there are fewer than 40 users. The
 one-bit returns of ldp-rts do not fit where widths, a mechanism or a batch size are asked for, or with fewer than 1,000
 users. Learners that plan after every user plan rarely (`replan=geometric`) in large
-models, under trust none and local; under central trust noise has a say in it (`tacit.runs.size_defaults`). Policy
+models, under trust none and local; under central trust noise has a say in it (`tacit.runs.estimate`). Policy
 gradients are never chosen: they need tuning. The rule is resolved before a run, so results, certificates and commands
 name the learner that was chosen.
 """
@@ -130,7 +130,7 @@ def _planning(name: str, here: Situation, because: str) -> Choice:
     """A learner that plans after every user, or rarely where that takes long."""
     options = ["time_homogeneous=true"] if here.stationary else []
     plans = here.episodes if here.stages is None else here.stages
-    # Where batches or central noise decide when totals are released, plans cannot wait (`tacit.runs.size_defaults`).
+    # Where batches or central noise decide when totals are released, plans cannot wait (`tacit.runs.estimate`).
     free = here.trust in ("none", "local") and here.batch in (None, 1)
     if free and plans * here.horizon * here.states**2 * here.actions > LARGE:
         options.append("replan=geometric")

@@ -15,7 +15,7 @@ With a `log` its released totals are batch 0: nobody plays uniformly, rows were 
 and its noise stands beside that of the batches, independent of theirs.
 `start=baseline` begins with what people do already instead of uniform play, and keeps to it where nothing is known.
 Schedule, noise and z are the same everywhere. Nothing about its regret is proved under `constants=practical`; with
-`constants=valid` it plans in proved bands of V* (`bucb_valid`). Every run ends with an interval of V*.
+`constants=valid` it plans in proved bands of V* (`ValidBUCB`). Every run ends with an interval of V*.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from tacit.learners.batch_bands import value_interval
 from tacit.learners.contract import PlanningLearner, statistics_of
 from tacit.learners.schedules import given_stages, grouped, growing_batches, split_evenly
 from tacit.learners.sdp_pe_plus import EVERYTHING
-from tacit.planning.counters import counters_of
+from tacit.planning.flow_projection import counters_of
 from tacit.planning.valid_bands import ValueInterval
 from tacit.planning.weighted_rows import (
     ProvedBands,

@@ -33,8 +33,7 @@ from tacit.protocol import (
 )
 from tacit.released.batches import BatchNoise
 from tacit.released.counts import CountShape, CountStatistics
-from tacit.released.precision import CountPrecision, Sampling, SumPrecision
-from tacit.released.printed_radii import PrintedRadii
+from tacit.released.precision import CountPrecision, PrintedRadii, Sampling, SumPrecision
 
 Belief = TypeVar("Belief")
 Asked = TypeVar("Asked", bound=Query)
@@ -107,7 +106,7 @@ class CountRequest:
     def refuse_widths(self, name: str) -> None:
         """Raise if widths are chosen for a learner that has none."""
         if self.constants is not None or self.z is not None:
-            raise InvalidInput(f"{name} has a prior instead of confidence widths; leave constants and z out")
+            raise InvalidInput(f"{name} has a prior instead of confidence widths; remove constants and z")
 
     def sums(self, name: str) -> SumPrecision:
         """The precision of sums over users, without which this learner cannot run."""
@@ -193,7 +192,7 @@ class PlanningLearner(Generic[Belief, Asked]):
     def policy(self, belief: Belief, planned: AnyPolicy | None = None) -> AnyPolicy:
         """The policy that was planned last."""
         if planned is None:
-            raise InvalidInput("this learner keeps no policy in its belief; hand over the last plan's")
+            raise InvalidInput("this learner keeps no policy in its belief; pass the last plan's")
         return planned
 
     def last(self, belief: Belief, plan: Plan[Asked], rng: np.random.Generator) -> Plan[Asked]:

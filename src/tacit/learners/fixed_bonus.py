@@ -6,6 +6,35 @@ P̃ may be a signed measure (noisy counts can be negative); a row that is not kn
 logarithms of `fixed_bonus_parameters` the event of Lemma W1 (event of the widths) has probability 1 - `failure_prob`,
 and on it both learners are optimistic at every release: Q̃ ≥ Q*.
 Cost: O(H S² A) per plan; nothing but coins for ties while no new statistics are published.
+
+Private UCB-VI: value iteration with Hoeffding bonuses on private counts (Chowdhury and Zhou, AAAI 2022).
+
+For any privatizer with |Ñ(s,a) - N(s,a)|, |R̃ - R| ≤ E₁ and |Ñ(s,a,s') - N(s,a,s')| ≤ E₂, all at once, and m = H - h:
+
+    n = (Ñ(s,a) + E₁) ∨ 1,    r̃ = R̃ / n,    P̃ = Ñ(s,a,s') / n
+    b = (1 + m) L / √n + 3 E₁ / n + m (S E₂ + 2 E₁) / n,    L = √(ℓ / 2),    ℓ = ln(2 H S A K / δ) ∨ 2
+
+Constants: ours. With probability 1 - δ all Q̃ are at least Q* at every release: Lemma W2 (private UCB-VI is optimistic).
+The form is the paper's; its printed constants are not reproduced here. Deviations from the printed form: rewards where
+the paper has costs; m where it has H; one Hoeffding bound for reward and successor together; ℓ for K users and rows
+that differ by step; the radii are those of the noise as it is now. The regret Õ(√(S A H³ T) + S² A H³ / ε) under joint
+differential privacy is the paper's statement about its own constants.
+
+Without noise E₁ = E₂ = 0 and this is UCB-VI with the bonus (H - h + 1) L / √(N ∨ 1).
+
+PUCB: UBEV with private counters (Vietri, Balle, Krishnamurthy and Wu, ICML 2020), the first jointly private learner.
+
+For counters that are all within E of the truth, ñ = Ñ(s,a) and m = H - h the steps that remain:
+
+    Q̃_h(s,a) = min{ m + 1, (R̃ + Σ_s' Ñ(s,a,s') Ṽ_{h+1}(s')) / ñ + (1 + m) φ + ψ }    if ñ ≥ 2E and ñ > 0, else m + 1
+    φ = √( ℓ / (2 ((ñ - E) ∨ 1)) ),    ψ = (1 + m S) E / ñ + (1 + m) E / ñ,    ℓ = ln(2 H S A K / β)
+
+Constants: ours. With probability 1 - β all Q̃ are at least Q* at every release: Lemma W3 (PUCB is optimistic). The form
+(sampling width φ, noise width ψ, threshold) is the paper's; its printed constants are not reproduced here. Deviations
+from the printed form: m where the paper has H; ψ has no term of order E²/ñ²; ℓ for K users; Q̃ is also clipped at 0; E
+is the radius of the noise as it is now; a row without any visit is unknown also without noise. The regret Õ(√(S² A H³
+T) + S² A H³ / ε) under joint differential privacy is the paper's statement about its own constants. Without noise E = ψ
+= 0 and this is UBEV with the width (H - h + 1) √(ℓ / 2N).
 """
 
 from __future__ import annotations
@@ -18,13 +47,13 @@ import numpy as np
 from tacit.arrays import Floats, Ints
 from tacit.errors import InvalidInput, require, require_count, require_real
 from tacit.kernels import lean_kernel
-from tacit.learners.contract import CountRequest, KernelLearner
+from tacit.learners.contract import CountRequest, KernelLearner, ask_nothing
 from tacit.learners.ucbvi import UCBVI, practical_ucbvi
 from tacit.planning.dynamic import break_ties
-from tacit.planning.public_rows import PublicRows, public_rows, row_ceiling
-from tacit.protocol import Totals
+from tacit.planning.public_rows import PublicRows, public_rows, row_ceiling, row_radius
+from tacit.protocol import LearnerKernels, Totals
 from tacit.released.counts import CountShape, CountStatistics
-from tacit.released.precision import CountPrecision, exact_counts, precision_log_term
+from tacit.released.precision import CountPrecision, exact_counts, now_radius, precision_log_term
 
 
 class FixedBonusParameters(NamedTuple):
@@ -166,3 +195,81 @@ class FixedBonusLearner(KernelLearner[FixedBonusBelief, Totals, CountStatistics]
             fresh=np.ones(1, dtype=np.int64),
             ties=np.zeros((H, S), dtype=np.int64),
         )
+
+
+@lean_kernel
+def update_private_ucb_vi(
+    parameters: FixedBonusParameters, belief: FixedBonusBelief, released: CountStatistics
+) -> None:
+    """Rows and bonuses anew, if the totals were published anew."""
+    if not is_news(belief.users, belief.fresh, released.users[0]):
+        return
+    H, S, A = released.visits.shape
+    precision, variance, L = parameters.precision, released.variance, parameters.log_precision
+    E1 = max(now_radius(precision, variance, 1, L), now_radius(precision, variance, 2, L))
+    in_row = row_radius(parameters.public, E1, now_radius(precision, variance, 0, L))
+    width = math.sqrt(parameters.log_term / 2.0)
+    for h in range(H):
+        for s in range(S):
+            for a in range(A):
+                n = max(released.visits[h, s, a] + E1, 1.0)
+                belief.r_tilde[h, s, a] = released.rewards[h, s, a] / n
+                left = H - 1 - h
+                # b = (1 + m) L / √n + 3 E₁ / n + m (S E₂ + 2 E₁) / n
+                noise = 3.0 * E1 + left * (in_row + 2.0 * E1)
+                belief.bonus[h, s, a] = (1.0 + left) * width / math.sqrt(n) + noise / n
+                if h < H - 1:
+                    for t in range(S):
+                        belief.P_tilde[h, s, a, t] = released.transitions[h, s, a, t] / n
+
+
+class PrivateUCBVI(FixedBonusLearner):
+    """Optimism with Hoeffding widths on private counts of known precision.
+
+    >>> from tacit.released.counts import CountShape
+    >>> learner = PrivateUCBVI(shape=CountShape(horizon=2, num_states=3, num_actions=2, staged=True), episodes=100)
+    >>> float(learner.begin().bonus.min())
+    inf
+    """
+
+    NAME = "private-ucb-vi"
+    kernels = LearnerKernels(plan_with_fixed_bonus, ask_nothing, update_private_ucb_vi)
+
+
+@lean_kernel
+def update_pucb(parameters: FixedBonusParameters, belief: FixedBonusBelief, released: CountStatistics) -> None:
+    """Rows and widths anew, if the totals were published anew."""
+    if not is_news(belief.users, belief.fresh, released.users[0]):
+        return
+    H, S, A = released.visits.shape
+    E = 0.0
+    for family in range(3):
+        E = max(E, now_radius(parameters.precision, released.variance, family, parameters.log_precision))
+    for h in range(H):
+        for s in range(S):
+            for a in range(A):
+                n = released.visits[h, s, a]
+                if n < 2.0 * E or n <= 0.0:
+                    belief.bonus[h, s, a] = np.inf
+                    continue
+                belief.r_tilde[h, s, a] = released.rewards[h, s, a] / n
+                left = H - 1 - h
+                phi = math.sqrt(parameters.log_term / (2.0 * max(n - E, 1.0)))
+                psi = (1.0 + left * parameters.public.widest) * E / n + (1.0 + left) * E / n
+                belief.bonus[h, s, a] = (1.0 + left) * phi + psi
+                if h < H - 1:
+                    for t in range(S):
+                        belief.P_tilde[h, s, a, t] = released.transitions[h, s, a, t] / n
+
+
+class PUCB(FixedBonusLearner):
+    """Optimism that trusts a row once its private count is twice the precision.
+
+    >>> from tacit.released.counts import CountShape
+    >>> learner = PUCB(shape=CountShape(horizon=2, num_states=3, num_actions=2, staged=True), episodes=100)
+    >>> float(learner.begin().bonus.min())
+    inf
+    """
+
+    NAME = "pucb"
+    kernels = LearnerKernels(plan_with_fixed_bonus, ask_nothing, update_pucb)

@@ -38,8 +38,7 @@ from tacit.learners.ucbvi import UCBVI, practical_ucbvi
 from tacit.planning.public_rows import PublicRows, public_rows, row_ceiling
 from tacit.protocol import LearnerKernels, Totals
 from tacit.released.counts import CountShape, CountStatistics
-from tacit.released.precision import CELL, REWARD, ROW, VISIT, SumPrecision, sum_radius
-from tacit.released.printed_radii import PrintedRadii, printed_radius
+from tacit.released.precision import CELL, REWARD, ROW, VISIT, PrintedRadii, SumPrecision, printed_radius, sum_radius
 
 ALPHA: Final = 2.0
 FAILURE_PROB: Final = 0.05

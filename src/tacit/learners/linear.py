@@ -8,7 +8,7 @@
     lin-ucb       mean·x + z ‖covariance^½ x‖
     lin-greedy    mean·x
     last batch    mean·x, and nobody reports
-    valid         lin-ucb with a region that contains the parameters with probability 95 % (`planning.linear_bounds`)
+    valid         lin-ucb with a region that contains the parameters with probability 95 % (`planning.linear_posterior`)
 
 The same numbers serve every world, every size, one parameter or many, central and shuffle trust: none is tuned per
 world. No theorem gives them.
@@ -26,8 +26,15 @@ from tacit.arrays import Floats, Ints
 from tacit.errors import InvalidInput, NotSupported, require_count, require_real
 from tacit.learners.contract import PlanningLearner, statistics_of
 from tacit.learners.schedules import given_stages, growing_batches
-from tacit.planning.linear_bounds import LinearRegion, linear_region
-from tacit.planning.linear_posterior import DRAWS, INFLATION, LinearPosterior, linear_posterior, thompson_draws
+from tacit.planning.linear_posterior import (
+    DRAWS,
+    INFLATION,
+    LinearPosterior,
+    LinearRegion,
+    linear_posterior,
+    linear_region,
+    thompson_draws,
+)
 from tacit.policies import LinearPolicy
 from tacit.protocol import Constants, Plan, PrivateStatistics
 from tacit.released.moments import MomentNoise, MomentQuery, MomentShape, MomentStatistics, empty_moments
@@ -205,7 +212,7 @@ class LinearLearner(LinearBatches):
                     "linear-bandit under trust central or none, or constants 'practical'"
                 )
             if request.z is not None:
-                raise InvalidInput("z belongs to the practical rule; leave it out with constants 'valid'")
+                raise InvalidInput("z belongs to the practical rule; remove it with constants 'valid'")
         super().__init__(request)
         if self.constants == "valid":
             self.z = None

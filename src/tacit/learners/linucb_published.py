@@ -40,7 +40,7 @@ class PublishedLinUCB(PlanningLearner[MomentStatistics, MomentQuery]):
 
     def __init__(self, request: FeatureRequest) -> None:
         if request.constants not in (None, "theory") or request.z is not None:
-            raise InvalidInput(f"{request.name} has printed widths: leave constants and z out")
+            raise InvalidInput(f"{request.name} has printed widths: remove constants and z")
         each = getattr(request.noise, "users_per_batch", None)
         if each is None:
             raise NotSupported(f"{request.name} has printed noise: use calibration 'paper', or lin-ucb")

@@ -1,9 +1,9 @@
 """Private policy gradients of a neural policy: the release of DP-PG at the tangent features of a network.
 
-    ask       ∇̃ at π_θ, with the features φ_θ = ∂z/∂θ of `tacit.policies.network`
+    ask       ∇̃ at π_θ, with the features φ_θ = ∂z/∂θ of `tacit.policies.softmax`
     dp-pg     θ_{t+1} = θ_t + η ∇̃
     dp-npg    θ_{t+1} = θ_t + η (F(θ_t) + κI)⁻¹ ∇̃
-    dp-trpo   the same, η bounded by a KL radius as in `tacit.learners.dp_trpo`; the divergence is that of the network
+    dp-trpo   the same, η bounded by a KL radius as in `tacit.learners.gradient`; the divergence is that of the network
     dp-ppo    the first one, several times for each batch
 
 One network serves all steps of an episode. Everything is post-processing of the released gradients; the guarantee is
@@ -20,11 +20,9 @@ import numpy as np
 
 from tacit.arrays import Floats, Ints
 from tacit.kernels import kernel
-from tacit.learners.dp_npg import solve_linear
-from tacit.learners.dp_pg import learn_baseline
-from tacit.learners.gradient import GradientRequest, SoftmaxLearner
+from tacit.learners.gradient import GradientRequest, SoftmaxLearner, learn_baseline, solve_linear
 from tacit.policies import StochasticPolicy
-from tacit.policies.network import first_weights, network_table, network_tangent
+from tacit.policies.softmax import first_weights, network_table, network_tangent
 from tacit.protocol import Kernel
 from tacit.released.gradients import GradientStatistics, SoftmaxQuery
 

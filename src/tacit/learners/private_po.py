@@ -16,7 +16,7 @@ A user visits every step once, so drawing an action for every (h, s) beforehand 
 drawing along the way: one user at a time follows a deterministic policy drawn from π, batches follow π itself.
 Without noise E₁ = E₂ = 0 and this is optimistic policy optimisation with the same bonus.
 
-`replan=geometric` (`tacit.learners.geometric_replanning`) takes one step of length η m where m users followed one π:
+`replan=geometric` (`tacit.learners.schedules`) takes one step of length η m where m users followed one π:
 what m single steps would be if Q̃ did not move in between.
 
 Cost: O(H S² A) per episode, or per batch.
@@ -33,7 +33,7 @@ from tacit.arrays import Floats, Ints
 from tacit.errors import require, require_count, require_real
 from tacit.kernels import lean_kernel
 from tacit.learners.contract import CountRequest, KernelLearner, ask_nothing, practical_z
-from tacit.learners.geometric_replanning import RareBelief, RarelyReplanned
+from tacit.learners.schedules import RareBelief, RarelyReplanned
 from tacit.planning.public_rows import PublicRows, public_rows, reward_noise, row_ceiling, row_radius, row_spread
 from tacit.planning.widths import practical_width, row_model
 from tacit.policies import StochasticPolicy

@@ -14,33 +14,25 @@ from typing import Any, Final, Literal
 from tacit.errors import InvalidInput, NotSupported, UnknownName
 from tacit.learners.auto import AUTO
 from tacit.learners.conservative import make_conservative
-from tacit.learners.conservative_returns import make_conservative_returns
 from tacit.learners.contract import CountRequest, StageRequest
-from tacit.learners.dp_npg import natural_ascend
-from tacit.learners.dp_pg import ascend
-from tacit.learners.dp_trpo import trust_ascend
 from tacit.learners.dp_ucbvi import make_dp_ucbvi
 from tacit.learners.fixed import make_fixed
-from tacit.learners.geometric_replanning import replanned_rarely
-from tacit.learners.gradient import make_gradient
-from tacit.learners.gradient_settings import COMMON
+from tacit.learners.fixed_bonus import PUCB, PrivateUCBVI
+from tacit.learners.gradient import COMMON, ascend, make_gradient, natural_ascend, trust_ascend
 from tacit.learners.ldp_obi import TUNING as OBI_TUNING
 from tacit.learners.ldp_obi import make_ldp_obi
-from tacit.learners.ldp_psrl import make_ldp_psrl, uses_squares
+from tacit.learners.ldp_rts import make_conservative_returns
 from tacit.learners.linear import make_linear
 from tacit.learners.linucb_published import make_published
 from tacit.learners.loss_contract import LossRequest
+from tacit.learners.occupancy import uc_o_reps, uob_lbps, uob_reps
 from tacit.learners.private_po import RarelyImproved, make_private_ucb_po
-from tacit.learners.private_ucb_vi import PrivateUCBVI
-from tacit.learners.psrl import make_psrl
-from tacit.learners.pucb import PUCB
+from tacit.learners.psrl import make_ldp_psrl, make_psrl, uses_squares
 from tacit.learners.rlsvi import EXPLORE, make_rlsvi
+from tacit.learners.schedules import replanned_rarely
 from tacit.learners.sdp_pe import make_sdp_pe
 from tacit.learners.sdp_pe_plus import make_sdp_pe_plus
-from tacit.learners.uc_o_reps import uc_o_reps
 from tacit.learners.ucbvi import make_ucbvi
-from tacit.learners.uob_lbps import uob_lbps
-from tacit.learners.uob_reps import uob_reps
 from tacit.planning.loss_budget import LossBudget
 from tacit.plugins import named
 from tacit.protocol import Constants, Learner, Query, Totals

@@ -270,7 +270,7 @@ def make_ucbvi(request: CountRequest) -> UCBVI:
     """The learner that a request amounts to."""
     if request.noisy and request.chosen == "theory":
         raise InvalidInput(
-            "the theory constants of ucbvi know nothing of privacy noise; use constants 'practical' under a trust model"
+            "the theory constants of ucbvi ignore privacy noise; use constants 'practical' under a trust model"
         )
     return UCBVI(
         shape=request.shape,

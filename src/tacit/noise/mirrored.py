@@ -22,7 +22,7 @@ import numpy as np
 
 from tacit.accounting.bits import least_mirrored_probability
 from tacit.accounting.events import Events, MirroredEvent
-from tacit.accounting.events.mirrored import BEYOND, mirrored_law
+from tacit.accounting.events.binomial import BEYOND, mirrored_law
 from tacit.accounting.families import Family
 from tacit.arrays import Floats
 from tacit.errors import NotSupported, require, require_count, require_real

@@ -85,7 +85,7 @@ def interval_of(released: ArmStatistics, alpha: float, *, null: float | None = N
     beyond = estimate - (0.0 if null is None else require_real("null", null, low=0.0, high=1.0))
     side = min(up.tail(kept * beyond), down.tail(-kept * beyond))
     known = null is not None if len(means) == 1 else null is None
-    require(known or len(means) == 1, "two arms are tested for no difference; leave null out", null)
+    require(known or len(means) == 1, "two arms are tested for no difference; remove null", null)
     bounds = (0.0, 1.0) if len(means) == 1 else (-1.0, 1.0)
     return ArmInterval(
         estimate=estimate,

@@ -11,15 +11,36 @@ Where |θ| is well above 1/2, the posterior is too narrow and drawn towards zero
 told are the intervals of `linear_intervals`, which no prior law of θ enters.
 
 No step looks at people: everything here is post-processing of what was released.
+
+Regions that contain the parameters of linear rewards, whatever the noise of the release: the constants 'valid'.
+
+In every slot r − 1/2 = ⟨x, θ⟩ + η with |θ| ≤ 1/2 and |r − 1/2| ≤ 1/2. Of the sums over all batches so far are known
+
+    Ĝ = Σ x xᵀ + E,   v̂ = Σ x (r − 1/2) + e      E, e sub-Gaussian with the stated variances
+
+Whole numbers: Lemma N3 (discrete twins). With ‖E‖ ≤ ρ, λ = ρ + λ₀ and V = Ĝ + λI, both λ₀I + Σ x xᵀ and
+M = E + λI are at most V, and M at most (2ρ + λ₀) I. So
+
+    V(θ̂ − θ) = Σ x η + e − Mθ    for θ̂ = V⁻¹ v̂
+    ‖θ̂ − θ‖_V ≤ √(ln det(V/λ₀) + 2 ln(1/p))/2 + |e|/√min eig V + √(2ρ + λ₀)/2 + b
+
+with probability 1 − 3p. The first term is the self-normalised bound of Abbasi-Yadkori, Pál and Szepesvári (2011), for
+rewards in an interval of length 1, also after they were rounded by coins. ρ is a bound over a net of directions, which
+needs no more than sub-Gaussian numbers: uᵀEu has the variance of a diagonal entry for every unit vector u. b is
+√n √d/(2N): what rows lose that are whole multiples of 1/N.
+
+p is the failure probability, over the slots and the batches of the whole run.
 """
 
 from __future__ import annotations
 
+import math
 from typing import Final, NamedTuple
 
 import numpy as np
 
 from tacit.arrays import Floats
+from tacit.released.moments import MomentStatistics
 
 INFLATION: Final = 0.2
 """Deviations of a posterior by which Thompson sampling draws: less than 1, because the floor is cautious already."""
@@ -140,3 +161,78 @@ def thompson_draws(
     L = np.linalg.cholesky(posterior.covariance)
     z = rng.standard_normal((draws, M, d))
     return np.asarray(posterior.mean + inflation * np.einsum("mij,kmj->kmi", L, z))
+
+
+class LinearRegion(NamedTuple):
+    """θ lies within `radius` of `mean`, in the norm of V, in every slot."""
+
+    mean: Floats
+    """[M,d]"""
+    inverse: Floats
+    """[M,d,d]: V⁻¹."""
+    radius: Floats
+    """[M]"""
+
+    @property
+    def widths(self) -> Floats:
+        """F [M,d,d]: ‖Fᵀx‖ is how far ⟨x, θ⟩ can be from ⟨x, mean⟩."""
+        return np.asarray(self.radius[:, None, None] * np.linalg.cholesky(self.inverse))
+
+
+def operator_bound(std: float, d: int, failure: float) -> float:
+    """ρ: ‖E‖ is at most that but for a probability, where uᵀEu is sub-Gaussian with this deviation for all unit u.
+
+    >>> operator_bound(1.0, 5, 1e-3) < 8.5
+    True
+    """
+    # ‖E‖ ≤ max over an a-net of |uᵀEu| / (1 − 2a); such a net has at most (1 + 2/a)^d directions
+    shares = (0.02, 0.05, 0.1, 0.15, 0.2, 0.25)
+    counts = [2.0 * (d * math.log1p(2.0 / a) + math.log(2.0 / failure)) for a in shares]
+    return std * min(math.sqrt(count) / (1.0 - 2.0 * a) for a, count in zip(shares, counts, strict=True))
+
+
+def length_bound(std: float, d: int, failure: float) -> float:
+    """|e| is at most that but for a probability: Hsu, Kakade and Zhang (2012), for sub-Gaussian vectors."""
+    t = math.log(1.0 / failure)
+    return std * math.sqrt(d + 2.0 * math.sqrt(d * t) + 2.0 * t)
+
+
+def linear_region(moments: MomentStatistics, *, grid: int, failure: float, stages: int) -> LinearRegion:
+    """The region after so many releases of a run.
+
+    Parameters
+    ----------
+    moments
+        Sums over all batches so far, with the variance of their noise.
+    grid
+        N: rows are whole multiples of 1/N.
+    failure
+        The probability that the region of any slot misses its parameter after any of the releases of a run.
+    stages
+        How many releases the run has.
+
+    Examples
+    --------
+    >>> from tacit.released.moments import MomentShape, empty_moments
+    >>> found = linear_region(empty_moments(MomentShape(features=2, actions=1, shared=False)),
+    ...                       grid=1024, failure=0.05, stages=1)
+    >>> bool(found.radius[0] > 0.5)
+    True
+    """
+    M, d = moments.rewards.shape
+    p = failure / (3.0 * M * stages)
+    lost = math.sqrt(float(moments.users[0]) * d) / (2.0 * grid)
+    mean, inverse, radius = np.zeros((M, d)), np.zeros((M, d, d)), np.zeros(M)
+    for k in range(M):
+        rho = operator_bound(math.sqrt(moments.gram_variance[k]), d, p)
+        least = max(1.0, rho)
+        V = (moments.gram[k] + moments.gram[k].T) / 2.0 + (rho + least) * np.eye(d)
+        w, U = np.linalg.eigh(V)
+        # V is at least λ₀ where the bound on E holds; where it does not, nothing is claimed
+        w = np.maximum(w, least)
+        inverse[k] = (U / w) @ U.T
+        mean[k] = inverse[k] @ moments.rewards[k]
+        seen = 0.5 * math.sqrt(float(np.log(w / least).sum()) + 2.0 * math.log(1.0 / p))
+        noise = length_bound(math.sqrt(moments.reward_variance[k]), d, p) / math.sqrt(float(w[0]))
+        radius[k] = seen + noise + 0.5 * math.sqrt(2.0 * rho + least) + lost
+    return LinearRegion(mean, inverse, radius)

@@ -3,7 +3,7 @@
 Every row (h,s,a) of the model is estimated from the batches that have something to say about it: with w_b(h,s,a) in
 [0,1], Ñ = Σ_b w_b Ñ_b has noise of variance v = w'Σw per cell. Widths are those of `practical_width`, row by row.
 Pooled models have one row (s,a) for all steps; their arrays have a leading axis of length 1, and `min(h, len - 1)`
-reads both. A row has the possible successors of the index (`planning.counters`) and no others:
+reads both. A row has the possible successors of the index (`planning.flow_projection`) and no others:
 
 1. its width sums its noise over these;
 2. a row with one successor and no counters of its own is known to lead there: its counts are its visits;
@@ -26,8 +26,7 @@ import numpy as np
 from tacit.arrays import Floats, Ints
 from tacit.kernels import folded_kernel, kernel, lean_kernel
 from tacit.lazy_jit import lazy_jit
-from tacit.planning.counters import Counters
-from tacit.planning.flow_projection import Kept
+from tacit.planning.flow_projection import Counters, Kept
 from tacit.planning.valid_bands import Bands
 from tacit.planning.widths import ROW_FLOOR, _one_of_the_best, practical_width
 

@@ -82,7 +82,7 @@ class FeaturePolicy:
         if len(certain) == 1:
             return self.actions[int(certain[0])]
         if coins is None:
-            raise InvalidInput("this policy draws lots; hand over coins, a numpy generator")
+            raise InvalidInput("this policy is stochastic; pass coins, a numpy generator")
         return self.actions[int(coins.choice(len(self.actions), p=p[0]))]
 
     def probabilities(self, rows: Any) -> Floats:

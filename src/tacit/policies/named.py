@@ -169,7 +169,7 @@ class NamedPolicy:
         if len(certain) == 1:
             return self.actions[int(certain[0])]
         if coins is None:
-            raise InvalidInput("this policy draws lots at this step and state; hand over coins, a numpy generator")
+            raise InvalidInput("this policy is stochastic at this step and state; pass coins, a numpy generator")
         # The first possible action whose cumulative probability exceeds a uniform number.
         possible = np.flatnonzero(row > 0.0)
         place = int(np.searchsorted(np.cumsum(row[possible]), coins.random(), side="right"))

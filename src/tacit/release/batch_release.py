@@ -27,10 +27,10 @@ from tacit.arrays import Ints
 from tacit.errors import InvalidInput, require, require_count, require_real
 from tacit.protocol import Noise, Query
 from tacit.release.contract import Release, StageSize
+from tacit.release.counts_contract import batch_spec, batch_statistics
 from tacit.release.curator import LEVELS, CountPlan, CuratorRelease, FreshNoise, require_tight
 from tacit.release.fixed_point import fixed_point, total_variation
 from tacit.release.request import PrivacyRequest, make_claim
-from tacit.release.shuffle.batches import batch_spec, batch_statistics
 from tacit.release.stage import EVERYTHING, CountMemory
 from tacit.released.batches import BatchQuery
 from tacit.released.counts import CountShape, empty_counts

@@ -41,8 +41,15 @@ from tacit.errors import InvalidInput, NotSupported, require
 from tacit.noise.gaussian import Gaussian
 from tacit.protocol import Calibration, Noise, PrivateStatistics
 from tacit.randomness import SimulationNoise
-from tacit.release.counts_contract import Batch, certificate_of, require_answer, require_shape
-from tacit.release.shuffle.batches import batch_spec, batch_statistics, next_users
+from tacit.release.counts_contract import (
+    Batch,
+    batch_spec,
+    batch_statistics,
+    certificate_of,
+    next_users,
+    require_answer,
+    require_shape,
+)
 from tacit.release.shuffle.roles import require_complete
 from tacit.released.batches import BatchQuery, BatchReport, PlannedBatch
 from tacit.released.counts import CountShape, CountStatistics, empty_counts

@@ -7,13 +7,26 @@
 `FreshNoise`   C is the number M/levels: every stage for itself. Nothing is kept.
 `FactorNoise`  w_k = Σ_{j≤k} C_{k-j} x_j + z_k, totals after stage k = Σ_{j≤k} q_{k-j} w_j / levels with
                q(x) = 1/((1-x) C(x)). The curator keeps the sums, everybody keeps the payloads; a payload carries its
-               number k. C is a lower triangular Toeplitz matrix of whole numbers (`tacit.release.toeplitz`).
+               number k. C is a lower triangular Toeplitz matrix of whole numbers (`tacit.release.curator`).
 
 G1  A person with at most g reports, one per stage, is exposed to g fresh noises, or to one over the first g columns of
     C, also if everybody reacts to what was released: Lemma C9 (integer factorization). The rounded C and the exact
     variance are what is accounted for.
 G2  The stated variance is exact: discrete Gaussian noise has s² up to e^(-2π²s²).
 G3  The noise does not depend on how many report; `least` is enforced all the same.
+
+Factors of running totals in whole numbers: lower triangular Toeplitz matrices that a curator can apply exactly.
+
+    w_k = Σ_{j≤k} C_{k-j} x_j + z_k          what is released: whole numbers
+    Σ_{j≤k} x_j + noise = Σ_{j≤k} q_{k-j} w_j,    q(x) = 1 / ((1 - x) C(x))         what anybody computes from it
+
+The column is C_j = ⌊N c_j⌉ with the coefficients c_j of (1 - x)^-a, 0 ≤ a ≤ 1/2: c_0 = 1, c_j = c_{j-1} (j - 1 + a)/j.
+a = 1/2 is the square-root factorization, a = 0 the identity (fresh noise for every stage); in between, a person who
+reports in several stages is exposed to less, and totals carry more. Everything is computed from the rounded column.
+
+G4  Non-negative and non-increasing, so a person with g reports, at most one per stage, moves w by at most the sum of
+    the first g columns times what one report moves: Lemma C9 (integer factorization).
+G5  The column is computed in integers: every reader of a study computes the same.
 """
 
 from __future__ import annotations
@@ -22,6 +35,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import lru_cache
 from typing import Any, ClassVar, Final, NamedTuple
 
 import numpy as np
@@ -37,9 +51,84 @@ from tacit.release.contract import ChargedAt, StageSize
 from tacit.release.fixed_point import draw_noise, from_payload, require_fixed_point, slack, spread, to_payload
 from tacit.release.request import PrivacyRequest
 from tacit.release.stage import NoSecret, StagePlan, StageRelease, require_people
-from tacit.release.toeplitz import IDENTITY, column_square, integer_column, prefix_weights
 from tacit.released.precision import CountPrecision, Sampling, everything_sent
 from tacit.statistics.trajectory_body import TrajectoryBody
+
+SQUARE_ROOT: Final = Fraction(1, 2)
+IDENTITY: Final = Fraction(0)
+CANDIDATES: Final = tuple(Fraction(n, 16) for n in range(9))
+_GUARD: Final = 192
+"""Binary digits of the coefficients: far more than any rounding to whole numbers asks for."""
+
+
+@lru_cache(maxsize=64)
+def integer_column(exponent: Fraction, stages: int, scale: int) -> tuple[int, ...]:
+    """The first column ⌊scale · c_j⌉, j < stages (G5).
+
+    >>> integer_column(Fraction(1, 2), 4, 1000), integer_column(Fraction(0), 3, 1000)
+    ((1000, 500, 375, 312), (1000, 0, 0))
+    """
+    require_count("stages", stages)
+    require(0 <= exponent <= SQUARE_ROOT, "the exponent of a factor must lie in [0, 1/2]", str(exponent))
+    p, q = exponent.numerator, exponent.denominator
+    one = require_count("scale", scale) << _GUARD
+    found, c, half = [scale], one, 1 << (_GUARD - 1)
+    for j in range(1, stages):
+        c = c * (p + (j - 1) * q) // (j * q)
+        # Halves go down, so that the column stays non-increasing and 312.5 is 312.
+        found.append((c + half - 1) >> _GUARD)
+    return tuple(found)
+
+
+def column_square(column: tuple[int, ...], reports: int) -> int:
+    """‖C e_0 + ... + C e_{g-1}‖²: the largest over all g columns (G4), exactly.
+
+    >>> column_square((2, 1, 1), 1), column_square((2, 1, 1), 2)
+    (6, 17)
+    """
+    g = min(require_count("reports", reports), len(column))
+    total, running = 0, 0
+    for r, entry in enumerate(column):
+        # (C e_0 + ... + C e_{g-1})_r = C_r + C_{r-1} + ... + C_{r-g+1}
+        running += entry - (column[r - g] if r >= g else 0)
+        total += running * running
+    return total
+
+
+@lru_cache(maxsize=64)
+def prefix_weights(column: tuple[int, ...]) -> Floats:
+    """The coefficients q_j of 1/((1 - x) C(x)).
+
+    >>> prefix_weights((4, 2))
+    array([0.25 , 0.125])
+    """
+    c: Floats = np.array(column, dtype=np.float64)
+    inverse = np.zeros(len(c))
+    inverse[0] = 1.0 / c[0]
+    for k in range(1, len(c)):
+        # Σ_j C_j y_{k-j} = 0
+        inverse[k] = -np.dot(c[1 : k + 1], inverse[k - 1 :: -1]) / c[0]
+    weights: Floats = np.cumsum(inverse)
+    weights.setflags(write=False)
+    return weights
+
+
+@lru_cache(maxsize=256)
+def best_exponent(stages: int, reports: int) -> Fraction:
+    """The exponent with the least noise, squared and summed over all prefixes, for a person with so many reports.
+
+    >>> str(best_exponent(16, 1)), str(best_exponent(16, 16)), str(best_exponent(1, 1))
+    ('7/16', '0', '0')
+    """
+
+    def noise(exponent: Fraction) -> float:
+        column = integer_column(exponent, stages, 1 << 20)
+        weights = prefix_weights(column)
+        # Σ_k Σ_{j≤k} q_j² at the noise s² ∝ ‖the first g columns‖²
+        return column_square(column, reports) * float(np.dot(np.square(weights), np.arange(stages, 0, -1)))
+
+    return min(CANDIDATES, key=lambda exponent: (math.log(noise(exponent)), exponent))
+
 
 LEVELS: Final = 16
 """Rewards are multiples of 1/16: rounding adds a deviation of at most 1/32 per visit."""
@@ -360,5 +449,5 @@ def require_unit(claim: PrivacyClaim) -> None:
 def require_tight(request: PrivacyRequest, asks: type[Query]) -> None:
     """Raise unless a request is one for the least noise that the accountant certifies, and for such queries."""
     if request.calibrated != "tight":
-        raise NotSupported("channels of a study have the least noise; leave the calibration out, or say 'tight'")
+        raise NotSupported("channels of a study have the least noise; remove the calibration, or use 'tight'")
     require(request.asks is asks, f"these stages answer {asks.words()}", request.asks.words())

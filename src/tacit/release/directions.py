@@ -38,7 +38,7 @@ from tacit.noise.exact import bernoulli_logistic, uniform_integers
 from tacit.noise.randomized_response import private_keep
 from tacit.protocol import Noise, PrivateStatistics, Query
 from tacit.randomness import SimulationNoise
-from tacit.release.local_release import LetterBox
+from tacit.release.local import LetterBox
 from tacit.release.stage import VectorMemory, VectorStage, require_people
 from tacit.statistics.vectors import VectorStatistic, in_chunks
 

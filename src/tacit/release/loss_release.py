@@ -37,15 +37,26 @@ from tacit.noise.gaussian import Gaussian
 from tacit.protocol import Noise, Query
 from tacit.randomness import SimulationNoise
 from tacit.release.contract import Release, StageSize
-from tacit.release.curator import LEVELS, CuratorPlan, CuratorRelease, FactorNoise, FreshNoise, numbered, require_tight
+from tacit.release.curator import (
+    LEVELS,
+    SQUARE_ROOT,
+    CuratorPlan,
+    CuratorRelease,
+    FactorNoise,
+    FreshNoise,
+    column_square,
+    integer_column,
+    numbered,
+    prefix_weights,
+    require_tight,
+)
 from tacit.release.documents import CODECS, record
 from tacit.release.fixed_point import gaussian_budget, least_scale, to_payload
 from tacit.release.loss_noise import Feedback, loss_families
 from tacit.release.request import PrivacyRequest, make_claim
-from tacit.release.toeplitz import SQUARE_ROOT, column_square, integer_column, prefix_weights
 from tacit.released.losses import LayeredShape, LossQuery, LossStatistics, empty_losses
 from tacit.released.precision import CountPrecision
-from tacit.statistics.loss_body import LossBody
+from tacit.statistics.trajectory_body import LossBody
 
 CODECS["LayeredShape"] = record(LayeredShape, "horizon", "pairs", "pair_of")
 

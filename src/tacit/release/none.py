@@ -24,13 +24,17 @@ from tacit.noise.support_index import SupportIndex, places_of
 from tacit.protocol import Calibration, Kernel, Noise, PrivateStatistics, Query, Totals
 from tacit.release.counts_contract import (
     Batch,
+    BatchState,
     CountsState,
+    batch_spec,
+    batch_statistics,
     certificate_of,
+    exact_statistics,
+    next_users,
     release_users,
     require_answer,
     require_shape,
 )
-from tacit.release.shuffle.batches import BatchState, batch_spec, batch_statistics, exact_statistics, next_users
 from tacit.release.shuffle.roles import require_complete
 from tacit.released.batches import BatchQuery, BatchReport, PlannedBatch
 from tacit.released.counts import CountShape, CountStatistics, empty_counts

@@ -10,7 +10,7 @@ from tacit.release.batch_release import BatchRelease
 from tacit.release.contract import Release
 from tacit.release.directions import DirectionRelease
 from tacit.release.gradient_release import GradientRelease
-from tacit.release.local_release import LocalRelease
+from tacit.release.local import LocalRelease
 from tacit.release.loss_release import LossRelease
 from tacit.release.returns import ReturnRelease
 from tacit.release.shuffle_release import ShuffleRelease

@@ -10,7 +10,7 @@ from tacit.errors import InvalidInput, NotSupported, require
 from tacit.protocol import Calibration, Query, Totals
 from tacit.release.gradient_noise import GradientSpec
 from tacit.release.loss_noise import Feedback
-from tacit.release.shuffle.noise import PaperVariant
+from tacit.release.shuffle.labels import PaperVariant
 
 ONE_REPORT: Final = PrivacyUnit(reports=1, per_stage=1)
 """Everybody reports once."""

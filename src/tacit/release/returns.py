@@ -38,7 +38,7 @@ from tacit.randomness import SecureNoise, SimulationNoise
 from tacit.release.codecs import flipped, uniform_below
 from tacit.release.contract import StageSize
 from tacit.release.counts_contract import require_answer, require_shape, require_unit
-from tacit.release.local_release import LetterBox, alone
+from tacit.release.local import LetterBox, alone
 from tacit.release.shuffle.roles import rounded_rewards
 from tacit.release.stage import StagePlan
 from tacit.released.counts import CountShape

@@ -67,16 +67,17 @@ from tacit.noise.protocol import require_simulation
 from tacit.protocol import TOTALS, Calibration, Noise, PrivateStatistics, Query, Totals
 from tacit.randomness import SimulationNoise
 from tacit.release.contract import Release, StageSize
-from tacit.release.counts_contract import Batch, require_shape
+from tacit.release.counts_contract import Batch, batch_kind, batch_spec, batch_statistics, require_shape
 from tacit.release.request import PrivacyRequest, make_claim
-from tacit.release.shuffle.batches import batch_kind, batch_spec, batch_statistics
-from tacit.release.shuffle.labels import MIN_PEOPLE, LabelRelease, bits_in_all
-from tacit.release.shuffle.noise import (
+from tacit.release.shuffle.labels import (
     BIT_KINDS,
     MAX_BITS,
+    MIN_PEOPLE,
     BitKind,
     BitNoise,
+    LabelRelease,
     PaperVariant,
+    bits_in_all,
     least_bit_noise,
     paper_bit_noise,
 )
@@ -304,7 +305,7 @@ class ShufflePlan(StagePlan):
     def of(cls, request: PrivacyRequest, *, least: Fraction, claim: PrivacyClaim | None = None) -> Self:
         """The plan of a study's request; `claim` says another unit than one report, if that is wanted."""
         if request.calibrated != "tight":
-            raise NotSupported("stages of a study have the least noise; leave the calibration out, or say 'tight'")
+            raise NotSupported("stages of a study have the least noise; remove the calibration, or use 'tight'")
         if request.mechanism not in (None, *BIT_KINDS):
             raise UnknownName("noise of shuffled stages", str(request.mechanism), BIT_KINDS)
         if request.asks not in (Totals, BatchQuery):

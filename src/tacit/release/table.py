@@ -45,14 +45,13 @@ from tacit.release.central import Central, geometric_ends
 from tacit.release.central_batches import CentralBatches, Correlation
 from tacit.release.contract import StageSize
 from tacit.release.gradient import GradientPrivatizer, make_gradients
-from tacit.release.local import Local
-from tacit.release.local_release import RANDOMIZERS
+from tacit.release.local import RANDOMIZERS, Local
 from tacit.release.losses import AdversarialPrivatizer, make_adversarial
 from tacit.release.none import Unprotected
 from tacit.release.printed_moments import PrintedMoments, printed_moments
 from tacit.release.request import PrivacyRequest, make_claim
 from tacit.release.returns import OneBitReturns
-from tacit.release.shuffle.noise import MAX_BITS, BitKind
+from tacit.release.shuffle.labels import MAX_BITS, BitKind
 from tacit.release.shuffle_release import ShufflePlan
 from tacit.release.staged import Staged
 from tacit.release.totals_release import TotalsPlan
@@ -155,7 +154,7 @@ def _made(request: PrivacyRequest) -> Privatizer[Any, Any, Any]:
     _require_support(request)
     whole = request.trust in ("local", "shuffle") or (request.trust == "central" and request.asks is Totals)
     if request.whole and (not whole or is_plugin(request.mechanism)):
-        raise NotSupported("whole numbers are asked of built-in noise of totals or of devices; leave whole out")
+        raise NotSupported("whole numbers are asked of built-in noise of totals or of devices; remove whole")
     if request.mechanism is not None and is_plugin(request.mechanism):
         return _foreign(request, request.mechanism)
     if (request.asks, request.trust) not in PRIVATIZERS:
@@ -375,7 +374,7 @@ def _central_batches(request: PrivacyRequest) -> CentralBatches:
 
 def _local(request: PrivacyRequest) -> Local:
     if request.whole and request.calibrated != "tight":
-        raise NotSupported("stages of a study have the least noise; leave the calibration out, or say 'tight'")
+        raise NotSupported("stages of a study have the least noise; remove the calibration, or use 'tight'")
     # The mechanism is the quietest one of simulations, whatever the noise on the integers is.
     _, claim, calibration, mechanism = _claimed(replace(request, whole=False))
     if request.whole and mechanism not in RANDOMIZERS:
@@ -506,7 +505,7 @@ def _vectors(request: PrivacyRequest) -> Staged | PrintedMoments:
         return printed_moments(request)
     if request.mechanism is not None or request.calibrated != "tight":
         raise NotSupported(
-            f"{request.asks.words()} have one noise per trust model, the least: leave the mechanism out, or say 'tight'"
+            f"{request.asks.words()} have one noise per trust model, the least: remove the mechanism, or use 'tight'"
         )
     claim = _promised(request)
     plan = VectorPlan(claim=claim, shape=request.shape, asks=request.asks, honest=request.honest_fraction, overflow=0.0)

@@ -33,10 +33,20 @@ from tacit.errors import InvalidInput, UnknownName, require, require_count
 from tacit.noise.support_index import places_of, taken
 from tacit.protocol import TOTALS, Noise, Query, Totals
 from tacit.release.contract import Release, StageSize
-from tacit.release.curator import LEVELS, CountPlan, CuratorRelease, FactorNoise, require_tight
+from tacit.release.curator import (
+    IDENTITY,
+    LEVELS,
+    SQUARE_ROOT,
+    CountPlan,
+    CuratorRelease,
+    FactorNoise,
+    best_exponent,
+    column_square,
+    integer_column,
+    require_tight,
+)
 from tacit.release.fixed_point import fixed_point
 from tacit.release.request import PrivacyRequest, make_claim
-from tacit.release.toeplitz import IDENTITY, SQUARE_ROOT, best_exponent, column_square, integer_column
 from tacit.released.counts import CountShape, CountStatistics, empty_counts
 from tacit.statistics.count_vectors import add_vector, count_families, dimension_of
 

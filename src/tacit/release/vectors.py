@@ -38,8 +38,7 @@ from tacit.release.curator import CuratorRelease, FreshNoise
 from tacit.release.directions import DirectionRelease, directions_for
 from tacit.release.documents import CODECS, Codec, record
 from tacit.release.fixed_point import SLACK_SHARE, from_payload, gaussian_budget, least_scale, to_payload
-from tacit.release.shuffle.labels import MIN_PEOPLE, LabelRelease
-from tacit.release.shuffle.noise import MAX_BITS, BitNoise
+from tacit.release.shuffle.labels import MAX_BITS, MIN_PEOPLE, BitNoise, LabelRelease
 from tacit.release.shuffle.roles import Transport, overflow_slack
 from tacit.release.stage import NoSecret, StagePlan, VectorMemory, VectorStage, reports_of, require_people
 from tacit.released.moments import MomentQuery

@@ -30,11 +30,10 @@ from tacit.released.moments import MomentQuery
 from tacit.released.returns import ReturnQuery
 from tacit.runs.builder import RunBuilder, RunRequest
 from tacit.runs.config import RunConfig, parse_learner
-from tacit.runs.count_builders import BatchBuilder, CountBuilder
+from tacit.runs.count_builders import BatchBuilder, CountBuilder, ReturnBuilder
 from tacit.runs.feature_builder import FeatureBuilder
 from tacit.runs.gradient_builder import GradientBuilder
 from tacit.runs.loss_builder import LossBuilder
-from tacit.runs.return_builder import ReturnBuilder
 from tacit.runs.warm_start import composed
 from tacit.simulation.worlds import world_of
 
@@ -119,7 +118,6 @@ class Assembled:
         return self.world.values()
 
 
-@lru_cache(maxsize=64)
 def assemble(config: RunConfig) -> Assembled:
     """Build what a configuration names; every error is raised here, before anything is written.
 
@@ -127,6 +125,13 @@ def assemble(config: RunConfig) -> Assembled:
     >>> parts.mdp.num_states, parts.learner.name, parts.learner.shape.staged, parts.claim.epsilon
     (4, 'psrl', True, inf)
     """
+    # Equal configurations differ in whether the environment may be made: not where a file names it.
+    return assembled(config, read=config.stated is not None or bool(getattr(config.environment, "read", False)))
+
+
+@lru_cache(maxsize=64)
+def assembled(config: RunConfig, *, read: bool) -> Assembled:
+    """The same, kept for the next time."""
     name, options = parse_learner(config.learner)
     row = learner_row(name)
     row.check(name, options)
@@ -141,17 +146,13 @@ def assemble(config: RunConfig) -> Assembled:
     environment = kind.environment(chosen)
     seen = isinstance(environment, SeenMDP)
     if config.sees is not None and not seen:
-        raise NotSupported(
-            f"{name} does not learn over features; leave sees out, or use a learner of counts or returns"
-        )
+        raise NotSupported(f"{name} does not learn over features; remove sees, or use a learner of counts or returns")
     if seen and config.constants == "valid":
-        raise NotSupported("valid bands contain V* only if what is seen is Markov; leave sees out, or use practical")
+        raise NotSupported("valid bands contain V* only if what is seen is Markov; remove sees, or use practical")
     if seen and (config.budget is not None or options.get("start", "uniform") != "uniform"):
-        raise NotSupported(
-            "a baseline is over states: no loss budget and no start from it over features; leave sees out"
-        )
+        raise NotSupported("a baseline is over states: no loss budget and no start from it over features; remove sees")
     lives = environment.mdp if seen else environment
-    baseline = None if config.baseline is None else baseline_policy(lives, config.baseline)
+    baseline = None if config.baseline is None else baseline_policy(lives, config.baseline, read=read)
     if isinstance(environment, LiveWorld):
         # Devices that send bits round rewards themselves; a curator adds them up as they are.
         environment = environment.for_run(rounded=config.trust in ("shuffle", "local"), baseline=baseline)

@@ -4,13 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from tacit.environments.bandits import DoseBandit, FeatureBandit
 from tacit.environments.discretise import Rows
-from tacit.environments.dose_bandit import DoseBandit
-from tacit.environments.layered import LayeredMDP
-from tacit.environments.layered_worlds import LossWorld
-from tacit.environments.linear_bandit import FeatureBandit
+from tacit.environments.layered import LayeredMDP, LossWorld
 from tacit.environments.live import LiveWorld
-from tacit.environments.registry import make_environment
 from tacit.environments.tabular import TabularMDP
 from tacit.errors import InvalidInput
 from tacit.learners.auto import AUTO, Choice, Situation, choose_learner, choose_linear
@@ -23,8 +20,7 @@ def chosen_for(config: RunConfig) -> Choice:
     """What `auto` stands for in this configuration, and why."""
     if config.learner.strip() != AUTO:
         raise InvalidInput(f"auto takes no options, got '{config.learner}'; name a learner to give it options")
-    given = config.environment
-    world = make_environment(given) if isinstance(given, str) else given
+    world = config.world()
     if config.adversary is not None or isinstance(world, LossWorld | LayeredMDP):
         raise InvalidInput(
             "auto chooses among learners of rewards; where an adversary chooses losses, name the learner: uc-o-reps if "

@@ -15,14 +15,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 from tacit.accounting.claims import PrivacyUnit
+from tacit.environments.bandits import DoseBandit, FeatureBandit
 from tacit.environments.discretise import Rows
-from tacit.environments.dose_bandit import DoseBandit
-from tacit.environments.layered import LayeredMDP
-from tacit.environments.layered_worlds import LossWorld
-from tacit.environments.linear_bandit import FeatureBandit
+from tacit.environments.layered import LayeredMDP, LossWorld
 from tacit.environments.live import LiveWorld
 from tacit.environments.registry import ENVIRONMENTS, Environment, make_environment
 from tacit.environments.state_features import SeenMDP, seen_through
@@ -32,12 +30,17 @@ from tacit.learners.table import LEARNERS, LearnerRow
 from tacit.policies import Policy
 from tacit.protocol import Learner, Privatizer, Query
 from tacit.release.request import PrivacyRequest
+from tacit.released.batches import BatchQuery
 from tacit.released.counts import CountShape
+from tacit.released.moments import MomentQuery
+from tacit.released.returns import ReturnQuery
 from tacit.runs.config import RunConfig
 from tacit.support import Support
 
 Countable = TabularMDP | SeenMDP | LiveWorld
 """Environments with finitely many states and actions, whose users can be counted."""
+OWN_BATCHES: Final = (BatchQuery, ReturnQuery, MomentQuery)
+"""Queries of learners that plan the sizes of their batches."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,8 +59,8 @@ class RunBuilder(Protocol):
     """How a run with one kind of queries is put together."""
 
     def environment(self, chosen: RunRequest) -> Any:
-        """The environment, as this kind plays in it."""
-        ...
+        """The environment, as this kind plays in it: any tabular or live one, unless a kind says otherwise."""
+        return tabular_environment(chosen)
 
     def privatizer(self, chosen: RunRequest, environment: Any) -> Privatizer[Any, Any, Any]:
         """The privatizer, before the learner's schedule is known."""
@@ -68,15 +71,15 @@ class RunBuilder(Protocol):
         ...
 
     def fitted(self, privatizer: Any, learner: Any) -> Privatizer[Any, Any, Any]:
-        """The privatizer with the learner's schedule."""
-        ...
+        """The privatizer with the learner's schedule; most need none."""
+        found: Privatizer[Any, Any, Any] = privatizer
+        return found
 
 
 def tabular_environment(chosen: RunRequest) -> Countable:
     """The tabular or live environment of a run; what only learners of adversarial losses have is refused."""
     refuse_losses(chosen)
-    given = chosen.config.environment
-    found = _named(given) if isinstance(given, str) else given
+    found = _environment(chosen.config)
     if isinstance(found, LossWorld | LayeredMDP):
         known = ", ".join(_loss_learners())
         raise InvalidInput(
@@ -95,14 +98,15 @@ def tabular_environment(chosen: RunRequest) -> Countable:
     if chosen.config.sees is None:
         return found
     if not isinstance(found, TabularMDP):
-        raise NotSupported(f"{found.name} is seen through its discretiser already; leave sees out, or change that")
+        raise NotSupported(f"{found.name} is seen through its discretiser already; remove sees, or change that")
     return seen_through(found, chosen.config.sees).for_run(chosen.config.trust)
 
 
-def _named(spec: str) -> Environment:
-    """The environment of this name; tables do not change, so the runs of a sweep share one."""
-    builder = ENVIRONMENTS.get(spec.partition(":")[0].strip())
-    return make_environment(spec) if builder is None else _shared(spec, builder)  # a live world is no table
+def _environment(config: RunConfig) -> Environment | LayeredMDP:
+    """The environment of a run; tables do not change, so the runs of a sweep share one."""
+    spec = config.environment
+    builder = ENVIRONMENTS.get(spec.partition(":")[0].strip()) if isinstance(spec, str) else None
+    return config.world() if builder is None else _shared(str(spec), builder)  # a live world is no table
 
 
 @lru_cache(maxsize=8)
@@ -149,6 +153,8 @@ def declared_support(chosen: RunRequest, mdp: Countable) -> Support | None:
 def privacy_request(chosen: RunRequest, asks: type[Query], shape: Any) -> PrivacyRequest:
     """The privacy that a configuration asks for, of such queries about statistics of this shape."""
     config = chosen.config
+    if asks in OWN_BATCHES and config.batch is not None:
+        raise InvalidInput(f"{chosen.name} plans the sizes of its batches itself; remove batch")
     return PrivacyRequest(
         asks=asks,
         trust=config.trust,

@@ -24,7 +24,7 @@ releases (post-processing).
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -33,12 +33,15 @@ from tacit.accounting.certificate import Certificate
 from tacit.accounting.claims import PrivacyClaim
 from tacit.arguments import checked
 from tacit.documents import digest
+from tacit.environments.live import LiveWorld
+from tacit.environments.live_sources import PRESETS
 from tacit.errors import require
 from tacit.policies import (
     AnyPolicy,
     policy_from_dict,
     policy_to_dict,
 )
+from tacit.runs.assemble import assemble
 from tacit.runs.config import RunConfig
 from tacit.runs.result import Result
 from tacit.runs.signature import sign
@@ -134,11 +137,14 @@ def export_bundle(
     """
     chosen = result.seeds[0] if seed is None else seed
     require(chosen in result.seeds, f"seed must be one of the run's {list(result.seeds)}", seed)
+    config, world = result.config.with_seeds([chosen]), assemble(result.config).mdp
+    if isinstance(world, LiveWorld) and world.source not in PRESETS:  # a name of which only its code knows the sizes
+        config = replace(config, environment=world)
     content = {
         "format": BUNDLE[0],
         "format_version": BUNDLE[1],
         "version": __version__,
-        "config": result.config.with_seeds([chosen]).to_dict(),
+        "config": config.to_dict(),
         "seed": chosen,
         "policy": policy_to_dict(result.policy_of(chosen)),
         "claim": result.claim.to_dict(),
@@ -194,10 +200,11 @@ def load_bundle(path: str | Path, *, key: str | Path | None = None, unsigned: bo
     require(given == BUNDLE, f"{path} must be a {BUNDLE[0]} of version {BUNDLE[1]}", given, "export it again")
     found = verify_file(place, key=key)
     require(found.true, f"{path} must be as it was written and what its configuration gives", found.why)
-    hint = "hand over the public key of its writer, or say unsigned=True to take it from anybody"
+    hint = "pass the public key of its writer, or unsigned=True to accept any writer"
     pinned = key is not None or unsigned
     require(pinned, f"{path} must be signed by a key you know", found.signature, hint)
-    config, certificate = RunConfig.from_dict(content["config"]), Certificate.from_dict(content["certificate"])
+    config = RunConfig.from_dict(content["config"], stated={})
+    certificate = Certificate.from_dict(content["certificate"])
     return Bundle(
         config=config,
         seed=content["seed"],

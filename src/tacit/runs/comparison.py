@@ -22,10 +22,9 @@ from tacit.callbacks import Callback
 from tacit.errors import InvalidInput, require
 from tacit.runs.archive import read_result
 from tacit.runs.config import RunConfig
-from tacit.runs.display import comparison_html, frame_of
-from tacit.runs.figures import Band, FigureSpec, LogAxes, plot
+from tacit.runs.figures import Band, LogAxes, plot
 from tacit.runs.manifest import DIGESTS, write_manifest
-from tacit.runs.result import Result
+from tacit.runs.result import Result, comparison_html, frame_of
 from tacit.runs.runner import Notify, RunSpec, check_cells, run_cells, silent
 from tacit.runs.storage import RESULTS, RunDirectory, complete_files, read_json, write_json, writing_to
 from tacit.runs.storage_paths import is_local, make_directory, resolve_location
@@ -34,8 +33,6 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 INDEX: Final = "comparison.json"
-FIGURE: Final = FigureSpec(name="regret")
-"""The figure of a comparison that asks for nothing else."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -27,9 +27,9 @@ from tacit.renamed import LEARNERS, stored, today
 from tacit.types import Calibration, Constants, Estimator, Trust
 
 if TYPE_CHECKING:  # models that are handed over cost their import only where there is one
-    from tacit.environments.layered import LayeredMDP
-    from tacit.environments.layered_worlds import LossTable
+    from tacit.environments.layered import LayeredMDP, LossTable
     from tacit.environments.live import LiveWorld
+    from tacit.environments.registry import Environment
     from tacit.environments.tabular import TabularMDP
     from tacit.planning.loss_budget import LossBudget
     from tacit.runs.warm_start import WarmStart
@@ -100,13 +100,13 @@ class RunConfig:
         "auto chooses by trust model, claim, size and whether the environment is declared stationary.",
         "auto",
     )
-    episodes: int = option("How many users come.")
+    episodes: int = option("The number of users.")
     seeds: tuple[int, ...] = option("How often the whole is repeated: a number of seeds, or the seeds.", text=int)
     constants: Constants | None = option(
-        "theory or practical widths (ldp-obi: also printed); practical by default, under every trust model.", None
+        "theory or practical widths (ldp-obi: also printed; bucb and lin-ucb: also valid); practical by default.", None
     )
     z: float | None = option("The parameter of the practical constants.", None)
-    trust: Trust = option("none (which protects nobody), central, shuffle or local.", "none")
+    trust: Trust = option("none (no privacy), central, shuffle or local.", "none")
     epsilon: float | None = option("The claim's epsilon.", None)
     delta: float | None = option("The claim's delta; 0 is pure differential privacy.", None)
     calibration: Calibration = option("tight, or paper for the constants as printed.", "tight")
@@ -168,7 +168,10 @@ class RunConfig:
     because: str | None = field(default=None, compare=False)
     """Why `auto` chose the learner; None where it was named. Not an option, and it decides no row."""
     by_size: str | None = field(default=None, compare=False)
-    """What the size of the run decided, and why (`tacit.runs.size_defaults`); None: nothing. No option either."""
+    """What the size of the run decided, and why (`tacit.runs.estimate`); None: nothing. No option either."""
+
+    stated: Mapping[str, Any] | None = field(default=None, compare=False, repr=False)
+    """Of a configuration that a file holds: what the file states about its live world. No code that it names is run."""
 
     def __post_init__(self) -> None:
         given: object = self.environment
@@ -254,6 +257,14 @@ class RunConfig:
         """The same without the adversary."""
         return self.environment if isinstance(self.environment, str) else self.environment.name or "custom"
 
+    def world(self) -> Environment | LayeredMDP:
+        """The environment; where a file names it and only its code could make it, as the file states it."""
+        from tacit.environments.registry import make_environment
+
+        if not isinstance(self.environment, str):
+            return self.environment
+        return make_environment(self.environment, self.stated)
+
     @property
     def live(self) -> LiveWorld | None:
         """The live world that was handed over, if one was."""
@@ -315,6 +326,7 @@ class RunConfig:
     def to_dict(self) -> dict[str, Any]:
         """JSON-ready values; a model that was handed over is known by its fingerprint."""
         plain = {field.name: getattr(self, field.name) for field in fields(self)}
+        del plain["stated"]
         plain["seeds"] = list(self.seeds)
         plain["learner"] = stored(self.learner)
         for name in OMITTED_IF_EMPTY:
@@ -341,9 +353,15 @@ class RunConfig:
         return plain
 
     @classmethod
-    def from_dict(cls, plain: Mapping[str, Any], *, model: TabularMDP | None = None) -> RunConfig:
-        """The configuration that `to_dict` wrote; `model` is the one that was handed over, if one was."""
-        known = [field.name for field in fields(cls)]
+    def from_dict(
+        cls, plain: Mapping[str, Any], *, model: TabularMDP | None = None, stated: Mapping[str, Any] | None = None
+    ) -> RunConfig:
+        """The configuration that `to_dict` wrote; `model` is the one that was handed over, if one was.
+
+        Readers of files of others hand over what the file states about its world, or {}: then no code that the
+        configuration names is run.
+        """
+        known = [field.name for field in fields(cls) if field.name != "stated"]
         for key in plain:
             if key not in known:
                 raise UnknownName("entry of a run", key, known)
@@ -364,7 +382,7 @@ class RunConfig:
             if told is not None and (declared is None or declared.fingerprint() != told):
                 raise InvalidInput(f"this run needs the declared support with fingerprint {told}; hand it over")
             values["environment"] = model
-        return cls(**values)
+        return cls(**values, stated=stated)
 
     def with_seeds(self, seeds: Seeds) -> RunConfig:
         """The same run with other seeds."""
@@ -470,7 +488,7 @@ def _lists(value: Any) -> Any:
 
 
 def _losses(given: object) -> LossTable:
-    from tacit.environments.layered_worlds import LossTable
+    from tacit.environments.layered import LossTable
 
     return given if isinstance(given, LossTable) else LossTable(cast("Any", given))
 

@@ -1,4 +1,4 @@
-"""Runs on counts of a tabular environment: running totals, and batches that a learner plans itself."""
+"""Runs on counts of a tabular environment, totals or batches of a learner's own, and on one bit about each return."""
 
 from __future__ import annotations
 
@@ -10,25 +10,23 @@ import numpy as np
 
 from tacit.environments.state_features import SeenMDP
 from tacit.environments.tabular import TabularMDP
-from tacit.errors import InvalidInput, NotSupported
+from tacit.errors import NotSupported
 from tacit.learners.contract import CountRequest, StageRequest, own_widths
+from tacit.learners.ldp_rts import ReturnRequest
 from tacit.planning.dynamic import solve
 from tacit.policies import DeterministicPolicy, Policy, uniform_policy
 from tacit.protocol import Learner, Privatizer, Totals
 from tacit.release.counts_contract import count_precision, sampling_of, sum_precision
 from tacit.release.table import make_privatizer
 from tacit.released.batches import BatchQuery
-from tacit.released.printed_radii import printed_radii
-from tacit.runs.builder import Countable, RunRequest, count_shape, privacy_request, tabular_environment
+from tacit.released.precision import printed_radii
+from tacit.released.returns import ReturnQuery
+from tacit.runs.builder import Countable, RunBuilder, RunRequest, count_shape, privacy_request
 from tacit.runs.warm_start import after_log, log_counts
 
 
-class CountBuilder:
+class CountBuilder(RunBuilder):
     """Running totals of a tabular environment."""
-
-    def environment(self, chosen: RunRequest) -> Countable:
-        """Any tabular or live environment."""
-        return tabular_environment(chosen)
 
     def privatizer(self, chosen: RunRequest, environment: Countable) -> Privatizer[Any, Any, Any]:
         """Of the totals that the learner needs."""
@@ -57,22 +55,12 @@ class CountBuilder:
             )
         )
 
-    def fitted(self, privatizer: Privatizer[Any, Any, Any], learner: Any) -> Privatizer[Any, Any, Any]:
-        """Totals need no schedule."""
-        return privatizer
 
-
-class BatchBuilder:
+class BatchBuilder(RunBuilder):
     """Batches that a learner plans itself."""
-
-    def environment(self, chosen: RunRequest) -> Countable:
-        """Any tabular or live environment."""
-        return tabular_environment(chosen)
 
     def privatizer(self, chosen: RunRequest, environment: Countable) -> Privatizer[Any, Any, Any]:
         """Of batches of any size, until the learner has planned them."""
-        if chosen.config.batch is not None:
-            raise InvalidInput(f"{chosen.name} plans the sizes of its batches itself; leave batch out")
         request = privacy_request(chosen, BatchQuery, count_shape(chosen, environment))
         printed: Any = chosen.options.get("variant", request.variant)
         made: Privatizer[Any, Any, Any] = after_log(replace(request, variant=printed), chosen.config.start, environment)
@@ -102,11 +90,36 @@ class BatchBuilder:
         return found
 
 
+class ReturnBuilder(RunBuilder):
+    """One bit about everybody's return."""
+
+    def privatizer(self, chosen: RunRequest, environment: Countable) -> Privatizer[Any, Any, Any]:
+        """Of bits, whoever is in which group."""
+        return make_privatizer(privacy_request(chosen, ReturnQuery, count_shape(chosen, environment)))
+
+    def learner(self, chosen: RunRequest, environment: Countable, privatizer: Any) -> Learner[Any, Any, Any]:
+        """Told the noise of one bit."""
+        config = chosen.config
+        return chosen.row.build(
+            ReturnRequest(
+                name=chosen.name,
+                shape=privatizer.shape,
+                episodes=config.episodes,
+                constants=config.constants,
+                z=config.z,
+                noise=privatizer.bit_noise(),
+                options=chosen.options,
+                baseline=chosen.baseline,
+                budget=config.budget,
+            )
+        )
+
+
 def _reference(name: str, mdp: Countable) -> Policy:
     """Simulation only: the policy of a reference line."""
     if not isinstance(mdp, TabularMDP):
         if isinstance(mdp, SeenMDP) and name != "uniform":
-            raise NotSupported(f"what is {name} depends on the states, not on features alone; leave sees out")
+            raise NotSupported(f"what is {name} depends on the states, not on features alone; remove sees")
         if name != "uniform":
             raise NotSupported(f"{mdp.name} has no table, so {name} is unknown there; use 'uniform'")
         return uniform_policy(mdp.horizon, mdp.num_states, mdp.num_actions)

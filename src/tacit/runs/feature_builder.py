@@ -7,16 +7,15 @@ from typing import Any, Final
 import numpy as np
 
 from tacit.arrays import Floats
-from tacit.environments.linear_bandit import FeatureBandit
+from tacit.environments.bandits import FeatureBandit
 from tacit.environments.live import LiveWorld
-from tacit.environments.registry import make_environment
-from tacit.errors import InvalidInput, NotSupported
+from tacit.errors import NotSupported
 from tacit.learners.linear import FeatureRequest
 from tacit.learners.linucb_published import PUBLISHED
 from tacit.protocol import Learner, Privatizer
 from tacit.release.table import make_privatizer
 from tacit.released.moments import MomentQuery, MomentShape
-from tacit.runs.builder import RunRequest, privacy_request, refuse_losses
+from tacit.runs.builder import RunBuilder, RunRequest, privacy_request, refuse_losses
 from tacit.simulation.features import rows_of
 
 DECLARED: Final = 20_000
@@ -33,14 +32,13 @@ def declared_rows(environment: RowWorld) -> Floats:
     return environment.contexts(DECLARED, np.random.default_rng(7))
 
 
-class FeatureBuilder:
+class FeatureBuilder(RunBuilder):
     """Moments of batches that a learner plans itself."""
 
     def environment(self, chosen: RunRequest) -> RowWorld:
         """A world of rows."""
         refuse_losses(chosen)
-        given = chosen.config.environment
-        found = make_environment(given) if isinstance(given, str) else given
+        found = chosen.config.world()
         if isinstance(found, LiveWorld):
             _ = rows_of(found)
         elif not isinstance(found, FeatureBandit):
@@ -54,8 +52,6 @@ class FeatureBuilder:
 
     def privatizer(self, chosen: RunRequest, environment: RowWorld) -> Privatizer[Any, Any, Any]:
         """Of batches of any size, until the learner has planned them."""
-        if chosen.config.batch is not None:
-            raise InvalidInput(f"{chosen.name} plans the sizes of its batches itself; leave batch out")
         wanted, calibrated = PUBLISHED.get(chosen.name), chosen.config.calibration == "paper"
         if wanted is not None and (chosen.config.trust != wanted or not calibrated):
             raise NotSupported(

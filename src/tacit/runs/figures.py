@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import io
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, get_args
 
@@ -27,7 +26,9 @@ from tacit.runs.result import Result
 from tacit.runs.storage_paths import check_writable, make_directory, resolve_location, writing_to
 
 if TYPE_CHECKING:
+    from matplotlib.artist import Artist
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 
 LINE_POINTS: Final = 11.0
@@ -178,18 +179,12 @@ def _name(label: str) -> str:
     return name
 
 
-if TYPE_CHECKING:
-    from matplotlib.artist import Artist
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
-
 __all__ = [
     "GREY",
     "REFERENCE_STYLES",
     "STYLES",
     "WIDTH",
     "Band",
-    "FigureSpec",
     "LogAxes",
     "Panel",
     "PerEpisode",
@@ -200,7 +195,6 @@ __all__ = [
     "references",
     "save_figure",
     "series",
-    "slope_guide",
     "style_of",
     "values_of",
 ]
@@ -227,39 +221,6 @@ BAND_WORDS: Final[Mapping[Band, str]] = {
 SUFFIXES: Final = (".png", ".svg", ".pdf")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FigureSpec:
-    """A figure that belongs to an experiment: its file (without ending) and how it is drawn."""
-
-    name: str
-    band: Band = "std"
-    per_episode: PerEpisode = False
-    log: LogAxes = "xy"
-    title: str | None = None
-    select: Callable[[Result], bool] | None = None
-    """Which results it shows; None: all."""
-    panel: Panel | None = None
-    columns: int | None = None
-    guide: bool = True
-    first: int = 1
-
-    def draw(self, results: Sequence[Result], path: Path, *, title: str) -> Figure:
-        """Draw the figure of these results; `title` serves if it has none of its own."""
-        shown = [result for result in results if self.select is None or self.select(result)]
-        return plot(
-            shown,
-            path,
-            band=self.band,
-            per_episode=self.per_episode,
-            log=self.log,
-            title=self.title or title,
-            panel=self.panel,
-            columns=self.columns,
-            guide=self.guide,
-            first=self.first,
-        )
-
-
 def plot(
     results: Sequence[Result],
     path: str | Path | None = None,
@@ -270,7 +231,7 @@ def plot(
     title: str | None = None,
     panel: Panel | None = None,
     columns: int | None = None,
-    guide: bool = False,
+    beside: Callable[[Axes], None] | None = None,
     first: int = 1,
 ) -> Figure:
     """Draw the regret of several runs in one figure (simulation only) and, given a path, save it there.
@@ -294,8 +255,8 @@ def plot(
     columns
         How many panels stand side by side; None: one, two from five panels on, three from nine on. Where panels stand
         side by side, one legend below them names the lines; else each is named where it ends.
-    guide
-        Draw a line with the slope of √K beside them, where both axes are logarithmic.
+    beside
+        Draws what else a panel shows.
     first
         The first episode that is shown.
     """
@@ -325,8 +286,8 @@ def plot(
             ax.set_xlabel("episode", color=GREY)
         if i % columns:
             ax.set_ylabel("")
-        if guide and ax.get_xscale() == ax.get_yscale() == "log" and per_episode is not True:
-            slope_guide(ax, per_episode=per_episode)
+        if beside is not None:
+            beside(ax)
     if title:
         figure.suptitle(title, fontsize=12, x=0.01, ha="left")
     caption = _caption(results, band)
@@ -449,20 +410,6 @@ def _panel(
 def _from(first: int, line: Sequence[Floats]) -> list[Floats]:
     """A line from the episode `first` on: the first of its arrays are the episodes."""
     return [values[line[0] >= first] for values in line]
-
-
-def slope_guide(ax: Axes, *, per_episode: PerEpisode) -> None:
-    """A line with the slope of √K, below on the right; or of 1/√K, below on the left, where regret is divided by K."""
-    (left, right), (low, high) = ax.get_xlim(), ax.get_ylim()
-    # At most a decade and a half, and a third of the height of the panel; its middle stands where few lines pass.
-    span = min(25.0, right / left / 3.0, (high / low) ** (2.0 / 3.0))
-    power, share = (-0.5, 0.3) if per_episode else (0.5, 0.22)
-    ends = 1.5 * left * np.array([1.0, span]) if per_episode else right / 1.3 / np.array([span, 1.0])
-    y = low ** (1.0 - share) * high**share * (ends / np.sqrt(ends.prod())) ** power
-    ax.plot(ends, y, color="#b0b0b0", linewidth=0.9, zorder=1)
-    name, at, side = ("slope -1/2", 1, "left") if per_episode else ("slope 1/2", 0, "right")
-    ax.annotate(name, (ends[at], y[at]), xytext=(3 if at else -3, 0), textcoords="offset points", fontsize=7.5,
-                color="#8a8a8a", ha=side, va="center")  # fmt: skip
 
 
 def _legend(figure: Figure, axes: Sequence[Axes], caption: str) -> None:

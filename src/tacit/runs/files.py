@@ -43,7 +43,7 @@ from tacit.errors import InvalidInput, UnknownName, error_context, require
 from tacit.learners.table import LEARNERS
 from tacit.runs.comparison import Comparison, Run, run_comparison
 from tacit.runs.config import CALIBRATIONS, RunConfig, as_seeds, parse_learner, run_options
-from tacit.runs.size_defaults import apply_size_defaults
+from tacit.runs.estimate import apply_size_defaults
 from tacit.runs.storage_paths import resolve_location
 from tacit.types import Calibration
 

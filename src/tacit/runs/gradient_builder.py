@@ -31,26 +31,23 @@ import numpy as np
 
 from tacit.accounting.claims import Trust
 from tacit.arrays import Floats
+from tacit.environments.bandits import DoseBandit
 from tacit.environments.discretise import Bins, Product
-from tacit.environments.dose_bandit import DoseBandit
 from tacit.environments.live import LiveWorld
-from tacit.environments.registry import make_environment
 from tacit.environments.state_features import SeenMDP
 from tacit.environments.tabular import TabularMDP
 from tacit.errors import InvalidInput, require, require_count, require_real
-from tacit.learners.gradient import GradientParameters
+from tacit.learners.gradient import GradientParameters, GradientSettings, read_settings
 from tacit.learners.gradient import GradientRequest as LearnerRequest
-from tacit.learners.gradient_settings import GradientSettings, read_settings
 from tacit.learners.network import make_network
-from tacit.policies.network import network_dimension
-from tacit.policies.softmax import parameters_of, public_features, score_bound, tabular_features
+from tacit.policies.softmax import network_dimension, parameters_of, public_features, score_bound, tabular_features
 from tacit.protocol import Constants, Learner, Privatizer
 from tacit.release.gradient import GradientPrivatizer
 from tacit.release.gradient_noise import GradientSpec
 from tacit.release.request import PrivacyRequest
 from tacit.release.table import make_privatizer
 from tacit.released.gradients import DoseQuery, GradientShape, SoftmaxQuery
-from tacit.runs.builder import Countable, RunRequest, privacy_request, refuse_losses, tabular_environment
+from tacit.runs.builder import Countable, RunBuilder, RunRequest, privacy_request, refuse_losses, tabular_environment
 from tacit.runs.config import RunConfig
 
 
@@ -144,14 +141,13 @@ WALK: Final = 3.0
 """What all radii of a private run add up to (practical rule)."""
 
 
-class GradientBuilder:
+class GradientBuilder(RunBuilder):
     """Gradients of batches, at softmax policies of a tabular environment or Gaussian ones over doses."""
 
     def environment(self, chosen: RunRequest) -> Countable | DoseBandit:
         """A tabular environment, or a dose bandit."""
         refuse_losses(chosen)
-        given = chosen.config.environment
-        found = make_environment(given) if isinstance(given, str) else given
+        found = chosen.config.world()
         return found if isinstance(found, DoseBandit) else tabular_environment(chosen)
 
     def privatizer(self, chosen: RunRequest, environment: Countable | DoseBandit) -> Privatizer[Any, Any, Any]:
@@ -184,7 +180,7 @@ class GradientBuilder:
         """Its step is as large as theory, or the noise, allows."""
         config, settings = chosen.config, read_settings(chosen.name, chosen.options)
         if config.z is not None:
-            raise InvalidInput(f"{chosen.name} has no confidence widths; leave z out")
+            raise InvalidInput(f"{chosen.name} has no confidence widths; remove z")
         own = settings.kl if settings.name == TRUST_REGION else settings.step
         if own is not None and config.constants is not None:
             raise InvalidInput("a step or radius of your own replaces the constants; leave one of the two out")
@@ -222,10 +218,6 @@ class GradientBuilder:
             return make_network(made, *state_inputs(environment), settings.hidden, exact=exact)
         doses = (environment.features, environment.deviation) if isinstance(environment, DoseBandit) else None
         return chosen.row.build(replace(made, doses=doses))
-
-    def fitted(self, privatizer: GradientPrivatizer, learner: Any) -> GradientPrivatizer:
-        """Batches are of one size, fixed beforehand."""
-        return privatizer
 
 
 def _constants(settings: GradientSettings, config: RunConfig) -> Constants:

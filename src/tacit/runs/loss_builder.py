@@ -8,8 +8,7 @@ from typing import Any, get_args
 import numpy as np
 
 from tacit.environments.adversaries import make_adversary
-from tacit.environments.layered import LayeredMDP
-from tacit.environments.layered_worlds import LossGame, loss_world
+from tacit.environments.layered import LayeredMDP, LossGame, loss_world
 from tacit.environments.live import LiveWorld
 from tacit.environments.registry import make_layered
 from tacit.errors import InvalidInput, NotSupported
@@ -21,10 +20,10 @@ from tacit.release.losses import AdversarialPrivatizer
 from tacit.release.request import PrivacyRequest
 from tacit.release.table import make_privatizer
 from tacit.released.losses import LossQuery
-from tacit.runs.builder import RunRequest, privacy_request
+from tacit.runs.builder import RunBuilder, RunRequest, privacy_request
 
 
-class LossBuilder:
+class LossBuilder(RunBuilder):
     """Counts and losses of a layered world with an adversary."""
 
     def environment(self, chosen: RunRequest) -> LossGame:
@@ -33,7 +32,7 @@ class LossBuilder:
         if config.adversary is None:
             raise InvalidInput(
                 f"{name} learns from losses that an adversary chooses; name one, for instance adversary 'switching' "
-                "(see 'tacit list adversaries'), or hand over your own losses"
+                "(see 'tacit list adversaries'), or pass your own losses"
             )
         given = config.environment
         if isinstance(given, LiveWorld):
@@ -59,7 +58,7 @@ class LossBuilder:
         if facts.private is not None and config.trust != "none" and not known:
             raise NotSupported(f"{name} is an ancestor without privacy; use {facts.private}")
         if known and (config.z is not None or {"cb", "ce"} & chosen.options.keys()):
-            raise InvalidInput(f"{name} knows the transitions and has no widths to choose; leave z, cb and ce out")
+            raise InvalidInput(f"{name} knows the transitions and has no widths to choose; remove z, cb and ce")
         request = privacy_request(chosen, LossQuery, layered_shape(layered_geometry(mdp.widths, mdp.num_actions)))
         return replace(
             request,
@@ -96,10 +95,6 @@ class LossBuilder:
         each = draft.failure_prob / (privatizer.shape.pairs * draft.episodes)
         radius = privatizer.loss_radius(each) if privatizer.feedback == "bandit" else 0.0
         return chosen.row.build(replace(draft, loss_radius=radius))  # type: ignore[return-value]
-
-    def fitted(self, privatizer: AdversarialPrivatizer, learner: Any) -> AdversarialPrivatizer:
-        """One release per user, fixed beforehand."""
-        return privatizer
 
 
 def _known(chosen: RunRequest) -> bool:

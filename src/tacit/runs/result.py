@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -19,11 +20,11 @@ from tacit.accounting.certificate import Certificate
 from tacit.accounting.claims import PrivacyClaim
 from tacit.arrays import Floats, Ints
 from tacit.environments.live import LiveWorld
-from tacit.environments.registry import make_environment
 from tacit.environments.state_features import SeenMDP
 from tacit.environments.tabular import TabularMDP
-from tacit.errors import InvalidInput, NotSupported, require
+from tacit.errors import InvalidInput, NotSupported, install_hint, require
 from tacit.learners.table import learner_row
+from tacit.notebook import block, facts, grid
 from tacit.planning.valid_bands import ValueInterval
 from tacit.policies import AnyPolicy, tabular
 from tacit.policies.named import NamedPolicy
@@ -33,13 +34,82 @@ from tacit.released.arms import ArmStatistics
 from tacit.released.batches import BatchQuery, BatchReport
 from tacit.runs.assemble import Assembled, assemble
 from tacit.runs.config import RunConfig, parse_learner
-from tacit.runs.returns_report import BaselineComparison, against_baseline, return_lines, returns_json
+from tacit.runs.returns_report import (
+    RETURN_HEAD,
+    BaselineComparison,
+    against_baseline,
+    return_cells,
+    return_lines,
+    returns_json,
+)
 from tacit.runs.trial_arms import trial_of_run
 from tacit.runs.trial_result import TrialResult
 from tacit.simulation.judges.games import LossMeasures
 from tacit.simulation.judges.live import ReturnMeasures
 from tacit.simulation.judges.softmax import Objective
 from tacit.simulation.simulate import SeedRun
+
+if TYPE_CHECKING:
+    from tacit.runs.comparison import Comparison
+
+
+def frame_of(results: Sequence[Result]) -> Any:
+    """The rows of these results as one pandas DataFrame, with the columns of results.parquet.
+
+    `frame.attrs["simulation_only"]` lists the columns that take the true world to compute.
+    """
+    if find_spec("pandas") is None:
+        raise NotSupported(f"to_pandas needs pandas: {install_hint('pandas')}")
+    import pyarrow as pa
+
+    from tacit.runs.run_facts import make_labels
+    from tacit.runs.storage import seed_rows
+
+    tables = []
+    for result in results:
+        names = {"experiment": result.experiment, "label": result.label}
+        labels = make_labels(result.config, result.resolved, result.claim, **names)
+        tables += [seed_rows(run, labels) for run in result.seed_runs()]
+    # Live worlds have a column `return` where others have `regret`.
+    frame = pa.concat_tables(tables, promote_options="default").to_pandas()
+    frame.attrs["simulation_only"] = [name for name in ("regret", "return") if name in frame.columns]
+    return frame
+
+
+def result_html(result: Result) -> str:
+    """A result in a few lines: what ran, what it cost and who is protected."""
+    config, spread, relative = result.config, result.spread(), result.relative_regret
+    rows = [
+        ("environment", config.environment_name, False),
+        ("learner", "; ".join(config.choices) or config.learner, False),
+        ("episodes, seeds", f"{config.episodes:,}, {len(result.seeds)}", False),
+        *(
+            zip(RETURN_HEAD, return_cells(result), [True] * len(RETURN_HEAD), strict=True)
+            if result.returns
+            else [("regret", f"{spread.mean:,.1f} ± {spread.std:,.1f} [{spread.min:,.1f}, {spread.max:,.1f}]", True)]
+        ),
+        *([] if relative is None else [("share of the uniform policy's regret", f"{relative:.3f}", True)]),
+        ("privacy", result.privacy_words, False),
+    ]
+    return block(result.label, facts(rows))
+
+
+def comparison_html(comparison: Comparison) -> str:
+    """The table of a comparison."""
+    from tacit.accounting.wording import shown_up
+
+    rows = []
+    for result in comparison.results:
+        spread, relative = result.spread(), result.relative_regret
+        certified = "-" if result.claim.trust == "none" else shown_up(result.certificate.epsilon)
+        live = bool(result.returns)
+        judgement = return_cells(result)[0] if live else f"{spread.mean:,.1f} ± {spread.std:,.1f}"
+        share = "-" if relative is None else f"{relative:.3f}"
+        rows.append([result.label, result.config.environment_name, result.claim.trust, certified, judgement, share])
+    lives = {bool(result.returns) for result in comparison.results}
+    judged = {True: "return per user", False: "regret"}[lives.pop()] if len(lives) == 1 else "regret or return per user"
+    head = ["run", "environment", "trust", "certified ε", judged, "share of uniform's"]
+    return block(comparison.name, grid(head, rows, simulated=(4, 5)))
 
 
 class _Resolved(Protocol):
@@ -323,9 +393,7 @@ class Result:
         counts = row.asks in (Totals, BatchQuery) and not row.reference
         if self.config.because is not None or not counts or not self.resolved.staged or not apart:
             return None
-        given = self.config.environment
-        world = make_environment(given) if isinstance(given, str) else given
-        if not getattr(world, "stationary", False):
+        if not getattr(self.config.world(), "stationary", False):
             return None
         how = "'auto' chooses one that shares them" if sharing is None else f"{name}:{sharing}=true shares them"
         return f"the world is declared stationary, and {name} learns every step apart; {how}"
@@ -429,8 +497,6 @@ class Result:
 
     def to_pandas(self) -> Any:
         """One row per seed and checkpoint, as a pandas DataFrame with the columns of results.parquet."""
-        from tacit.runs.display import frame_of
-
         return frame_of([self])
 
     def __repr__(self) -> str:
@@ -439,8 +505,6 @@ class Result:
         return f"<Result of {self.label} on {config.environment_name}, trust {config.trust}, {size}>"
 
     def _repr_html_(self) -> str:
-        from tacit.runs.display import result_html
-
         return result_html(self)
 
     def plot(

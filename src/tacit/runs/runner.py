@@ -16,19 +16,17 @@ from typing import TYPE_CHECKING, Any
 
 from tacit.arrays import Floats, Ints
 from tacit.callbacks import Callback, Checkpoint, all_callbacks
-from tacit.environments.layered import LayeredMDP
-from tacit.environments.layered_worlds import LossTable
+from tacit.environments.layered import LayeredMDP, LossTable
 from tacit.environments.tabular import TabularMDP
 from tacit.errors import MAX_WORKERS, NotSupported, error_context, require, require_count, with_suggestions
 from tacit.executors import check_engine
 from tacit.runs.archive import PrivacyJSON, read_result
 from tacit.runs.config import RunConfig, Seeds, as_seeds, option_lines, run_options
-from tacit.runs.estimate import require_memory
+from tacit.runs.estimate import apply_size_defaults, require_memory
 from tacit.runs.progress import progress_bar
 from tacit.runs.result import Result
 from tacit.runs.run_facts import RunFacts, derive, make_header, make_labels, result_of
 from tacit.runs.schedule import Task, run_tasks
-from tacit.runs.size_defaults import apply_size_defaults
 from tacit.runs.storage import Digests, RunDirectory
 from tacit.runs.storage_paths import resolve_location
 from tacit.runs.trial_arms import check_arms

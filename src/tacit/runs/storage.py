@@ -212,8 +212,14 @@ class RunDirectory:
         return (self.path / RESULTS).is_file() and self.begun
 
     def header(self) -> dict[str, Any]:
-        """The contents of config.json."""
-        return read_json(self.path / CONFIG)
+        """The contents of config.json; live worlds of 0.8 have their actions, which stood only beside them."""
+        header = read_json(self.path / CONFIG)
+        config, resolved = header.get("config"), header.get("resolved")
+        given = config.get("environment") if isinstance(config, dict) else None
+        for world in (given.get("live") if isinstance(given, dict) else None, header.get("world")):
+            if isinstance(world, dict) and "source" in world and isinstance(resolved, dict):
+                world.setdefault("actions", [0, resolved.get("actions")])
+        return header
 
     def privacy(self) -> dict[str, Any]:
         """The contents of privacy.json."""

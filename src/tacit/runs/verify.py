@@ -30,7 +30,8 @@ from tacit._version import __version__
 from tacit.accounting.certificate import FIRST_ENTRIES, Certificate
 from tacit.accounting.claims import PrivacyClaim
 from tacit.documents import differences, digest, json_values, same, without_seal
-from tacit.errors import InvalidInput, TacitError, require
+from tacit.environments.live_sources import PRESETS
+from tacit.errors import ForeignCode, InvalidInput, TacitError, require
 from tacit.policies import (
     AnyPolicy,
     DeterministicPolicy,
@@ -154,6 +155,8 @@ class Findings:
         """What cannot be derived again at all is wrong."""
         try:
             yield
+        except ForeignCode as error:
+            self.unknown.append(f"{what}: {error}")
         except (TacitError, KeyError, TypeError, ValueError, AttributeError, IndexError, ArithmeticError) as error:
             self.wrong.append(f"{what}: {error if isinstance(error, TacitError) else type(error).__name__}")
 
@@ -230,7 +233,7 @@ def kept_config(header: Mapping[str, Any], model: Any = None) -> RunConfig:
     plain = dict(header["config"])
     if plain.get("trust", "none") != "none" and plain.get("delta") is None:
         plain["delta"] = 0.0
-    return RunConfig.from_dict(plain, model=model)
+    return RunConfig.from_dict(plain, model=model, stated=header.get("world") or {})
 
 
 def check_version(found: Findings, version: object) -> None:
@@ -283,6 +286,8 @@ def _run(directory: Path) -> Findings:
         plain = all(isinstance(text, str) for text in texts.values())
         require(plain, "experiment, label and command must be text", "something else")
         world = facts.world
+        if world is not None and world.get("source", "") not in {"", *PRESETS}:
+            found.not_derived.append("actions and observations of its environment")
         if world is not None and "gymnasium" in world:  # that of the machine it ran on
             world = {**world, "gymnasium": (header.get("world") or {}).get("gymnasium")}
         named: dict[str, str] = {name: str(text) for name, text in texts.items()}
@@ -489,7 +494,7 @@ def _bundle(content: Mapping[str, Any]) -> Findings:
         found.wrong.append(f"a bundle has the entries {', '.join(sorted(entries))}")
         return found
     with found.deriving("its configuration gives no certificate"):
-        config = RunConfig.from_dict(content["config"])
+        config = RunConfig.from_dict(content["config"], stated={})
         found.compare(content["config"], config.to_dict(), "config", version)
         parts = assemble(config)
         found.compare(content["claim"], parts.claim.to_dict(), "claim", version)
@@ -526,10 +531,13 @@ def _cells(found: Findings, runs: Sequence[Mapping[str, Any]]) -> None:
     """Committed results: the certified epsilon of every run whose command can be read."""
     derived = 0
     for run in runs:
-        config = _from_command(run["command"])
-        if config is None:
+        try:
+            config = _from_command(run["command"])
+            if config is None:
+                continue
+            certificate, stated = assemble(config).certificate, run["certified epsilon"]
+        except ForeignCode:  # one that could be derived only by running it counts as not derived
             continue
-        certificate, stated = assemble(config).certificate, run["certified epsilon"]
         derived += 1
         # Null is written for infinity: no protection, or none that the accountant could find.
         now = None if math.isinf(certificate.epsilon) else certificate.epsilon

@@ -20,8 +20,8 @@ import numpy as np
 
 from tacit.accounting.ledger import Ledger
 from tacit.arrays import Floats, Ints
-from tacit.environments.dose_bandit import DoseBandit
-from tacit.environments.layered_worlds import LossGame
+from tacit.environments.bandits import DoseBandit
+from tacit.environments.layered import LossGame
 from tacit.environments.live import LiveWorld
 from tacit.environments.tabular import TabularMDP
 from tacit.errors import InvalidInput, require, require_count

@@ -6,7 +6,7 @@
     GameWorld      a layered world where an adversary chooses the losses of every episode
     DoseWorld      contexts, real-valued doses and binary outcomes
 
-Live worlds, which have no table, stand in `tacit.simulation.live`, people with rows of features in
+Live worlds have no table: their users step through an environment. People with rows of features stand in
 `tacit.simulation.features`.
 
 An environment of another package may be a `World` itself.
@@ -23,6 +23,7 @@ import numpy as np
 from tacit.arrays import Floats, Ints
 from tacit.data.counts import ExactCounts, flow_counts, flow_groups
 from tacit.data.gradients import Clinic, Dosed, draw_doses, draw_users, prepare_clinic
+from tacit.data.simulator_users import LiveCounts, LiveTrajectories, Players, count_live, join_live, join_trajectories
 from tacit.data.trajectories import (
     LayeredWorld,
     LossUser,
@@ -34,10 +35,8 @@ from tacit.data.trajectories import (
     walk,
     walk_layered,
 )
-from tacit.environments.dose_bandit import DoseBandit
-from tacit.environments.layered import LayeredMDP
-from tacit.environments.layered_worlds import LossGame
-from tacit.environments.linear_bandit import FeatureBandit
+from tacit.environments.bandits import DoseBandit, FeatureBandit
+from tacit.environments.layered import LayeredMDP, LossGame
 from tacit.environments.live import LiveWorld
 from tacit.environments.state_features import SeenMDP
 from tacit.environments.tabular import TabularMDP
@@ -53,12 +52,72 @@ from tacit.released.gradients import DoseQuery, SoftmaxQuery
 from tacit.released.losses import LayeredShape, LossQuery
 from tacit.released.moments import MomentQuery
 from tacit.released.returns import ReturnQuery
-from tacit.simulation.features import FeatureWorld, LiveFeatureWorld
+from tacit.simulation.features import FeatureWorld, LiveFeatureWorld, SeenWorld
 from tacit.simulation.judges.games import GameJudge, expected_loss, hindsight, loss_truth
+from tacit.simulation.judges.live import LiveJudge
 from tacit.simulation.judges.softmax import DoseJudge, NetworkJudge, SoftmaxJudge
 from tacit.simulation.judges.tabular import TabularJudge
-from tacit.simulation.live import LiveCountWorld, LivePathWorld
-from tacit.simulation.state_features import SeenWorld
+
+
+class LiveSampler:
+    """Users of a live world: trajectories or counts, as the queries want them."""
+
+    act: Kernel | None = None
+    buffers: Any = None
+    chunk = 1_000_000
+
+    def __init__(self, world: LiveWorld, *, seed: int, counts: bool) -> None:
+        self._world, self._counts = world, counts
+        self._players = Players(world, seed=seed)
+
+    def arrays(self, done: int, users: int) -> Any:
+        """There is no kernel to draw anything from."""
+        return None
+
+    def draw(self, plan: Plan[Query], users: int, rng: np.random.Generator) -> LiveTrajectories | LiveCounts:
+        """The groups in the order that the plan has them in."""
+        arms = [(tabular(policy), count) for policy, count in plan.arms(users) if count > 0]
+        parts = self._players.play_groups(arms, rng)
+        alone = users == 1 and not isinstance(plan.query, BatchQuery)
+        if not self._counts or alone:
+            return parts[0] if len(parts) == 1 else join_trajectories(parts)
+        counted = [count_live(self._world, part, rng) for part in parts]
+        return join_live(counted) if plan.groups else counted[0]
+
+
+class LiveCountWorld:
+    """A live world for learners of counts."""
+
+    counts = True
+
+    def __init__(self, world: LiveWorld) -> None:
+        self.environment, self.name = world, world.name
+
+    def fits(self, shape: Any, part: str) -> None:
+        """Raise unless horizon, states and actions agree."""
+        world = self.environment
+        wanted = (world.horizon, world.num_states, world.num_actions)
+        sizes = (shape.horizon, shape.num_states, shape.num_actions)
+        require(sizes == wanted, f"the {part} must have the horizon, states, actions {wanted} of the world", sizes)
+
+    def values(self) -> tuple[float, float]:
+        """Nobody knows them."""
+        return float("nan"), float("nan")
+
+    def sampler(self, learner: Any, *, episodes: int, seed: int) -> LiveSampler:
+        """Fresh environments for every run."""
+        return LiveSampler(self.environment, seed=seed, counts=self.counts)
+
+    def judge(self, learner: Any, checkpoints: Ints) -> LiveJudge:
+        """Returns, and no regret."""
+        return LiveJudge(self.environment, checkpoints)
+
+
+class LivePathWorld(LiveCountWorld):
+    """A live world for learners of gradients or returns, which take whole trajectories."""
+
+    counts = False
+
 
 Asked = TypeVar("Asked", bound=Query)
 

@@ -22,24 +22,23 @@ from tacit.accounting.events import Events
 from tacit.accounting.knowledge import coalitions
 from tacit.accounting.terms import terms_of
 from tacit.arrays import Floats
+from tacit.environments.bandits import FeatureBandit
 from tacit.environments.baselines import Table, baseline_policy, baseline_table
 from tacit.environments.layered import LayeredMDP
-from tacit.environments.linear_bandit import FeatureBandit
 from tacit.environments.registry import make_environment
 from tacit.environments.tabular import TabularMDP
 from tacit.errors import InvalidInput, NotSupported, UnknownName, require
 from tacit.features import Features as RowFeatures
 from tacit.learners.contract import StageRequest, require_over_support
-from tacit.learners.geometric_replanning import RarelyReplanned
 from tacit.learners.linear import FeatureRequest
+from tacit.learners.schedules import RarelyReplanned
 from tacit.learners.table import LEARNERS, LearnerRow, learner_row
 from tacit.policies import policy_from_dict
 from tacit.protocol import Constants, Learner, Query, Totals
 from tacit.release.batch_release import BatchPlan
 from tacit.release.contract import Release, ReleasePlan, StageSize
 from tacit.release.gradient_release import GradientPlan
-from tacit.release.local import Local
-from tacit.release.local_release import RANDOMIZERS
+from tacit.release.local import RANDOMIZERS, Local
 from tacit.release.loss_release import LossPlan
 from tacit.release.request import PrivacyRequest, make_claim
 from tacit.release.returns import OneBitReturns
@@ -55,7 +54,7 @@ from tacit.released.losses import LossQuery
 from tacit.released.moments import MomentQuery, MomentShape
 from tacit.released.returns import ReturnQuery
 from tacit.runs.assemble import KINDS
-from tacit.runs.builder import RunRequest, count_shape, privacy_request
+from tacit.runs.builder import OWN_BATCHES, RunRequest, count_shape, privacy_request
 from tacit.runs.config import RunConfig, parse_learner
 from tacit.runs.gradient_builder import GradientBuilder
 from tacit.runs.loss_builder import LossBuilder
@@ -238,11 +237,11 @@ def _require_declarations(chosen: RunRequest, choices: Choices) -> None:
     if choices.sees is None:
         return
     if asks not in (Totals, BatchQuery, ReturnQuery):
-        raise NotSupported(f"{name} does not learn over features; leave sees out, or use a learner of counts")
+        raise NotSupported(f"{name} does not learn over features; remove sees, or use a learner of counts")
     if choices.constants == "valid":
-        raise NotSupported("valid bands contain V* only if what is seen is Markov; leave sees out, or use practical")
+        raise NotSupported("valid bands contain V* only if what is seen is Markov; remove sees, or use practical")
     if chosen.options.get("start", "uniform") != "uniform":
-        raise NotSupported(f"{choices.learner} starts from a policy over states; leave start or sees out")
+        raise NotSupported(f"{choices.learner} starts from a policy over states; remove start or sees")
 
 
 def _require_alike(channels: Sequence[Release], choices: Choices) -> None:
@@ -300,7 +299,7 @@ def _chosen(choices: Choices) -> tuple[RunRequest, Any]:
         mechanism=choices.mechanism,
         constants=choices.constants,
         z=choices.z,
-        batch=None if row.asks in (BatchQuery, ReturnQuery, MomentQuery) else choices.target,
+        batch=None if row.asks in OWN_BATCHES else choices.target,
         honest_fraction=choices.honest_fraction,
         baseline=choices.baseline,
         loss_budget=choices.loss_budget,

@@ -70,14 +70,15 @@ from tacit.study.contract import (
     Head,
     certificate_under,
     channels_of,
+    left_out,
     packages_of,
     parts_of,
+    rung_of,
     usable_key,
 )
 from tacit.study.databases import database_at
 from tacit.study.intake import AGAIN, COUNTED, Intake, Pseudonyms
 from tacit.study.sealed_batches import require_layers
-from tacit.study.size_grid import left_out, rung_of
 from tacit.study.state import decode_state, encode_state
 from tacit.study.store import Database, Failpoint, Store, no_failpoint
 from tacit.study.wire import ReleasePayload, sha256
@@ -254,7 +255,21 @@ REPORTS_PER_TRANSACTION: Final = 1000
 
 
 class Collector:
-    """A collector in a directory; every method is one transaction."""
+    """A collector in a directory: takes reports, keeps the ledger, releases. `Collector.new` begins one.
+
+    Every method is one transaction.
+
+    Parameters
+    ----------
+    directory, database
+        Where it is kept; the database is a file in the directory unless another one is named (postgresql://...).
+    key, learner
+        The private key that signs releases, and the pinned public key of bundles.
+    source
+        The noise; that of the operating system unless the collector began as a rehearsal.
+    edge
+        Where a test lets it fail.
+    """
 
     def __init__(
         self,
@@ -266,10 +281,6 @@ class Collector:
         edge: Failpoint = no_failpoint,
         database: str | Database | None = None,
     ) -> None:
-        """Open an existing one; `key` signs releases, `learner` is the pinned public key of bundles.
-
-        Its database is a file in the directory unless `database` names another one (postgresql://...).
-        """
         self.directory = Path(directory)
         self.store = database_at(self.directory, database).open("collector", edge=edge)
         self.key = usable_key(key)

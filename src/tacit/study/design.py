@@ -44,8 +44,8 @@ from tacit.renamed import stored, today
 from tacit.runs.config import parse_learner
 from tacit.runs.warm_start import WarmStart
 from tacit.study.assembly import Choices, StudyParts, epsilon_after_log, study_parts, unknown_world
+from tacit.study.contract import require_ladder
 from tacit.study.declarations import Features, declared_features, declared_support, declared_words, seen_support
-from tacit.study.size_grid import require_ladder
 from tacit.support import Support
 
 __all__ = ["StudyDesign", "StudyParts", "plan_study"]
@@ -84,7 +84,7 @@ class StudyDesign:
     least: int
     """How many reports a stage needs: with fewer, it is void."""
     ladder: tuple[int, ...]
-    """The sizes that a release may have; empty: any from `least` to `target` (see `tacit.study.size_grid`)."""
+    """The sizes that a release may have; empty: any from `least` to `target` (see `tacit.study.contract`)."""
     unit: PrivacyUnit
     mechanism: str | None
     constants: Constants | None
@@ -267,18 +267,45 @@ def plan_study(
 ) -> StudyDesign:
     """Plan a study: calibrate the noise of every stage and certify what a person is exposed to over all of them.
 
-    States and actions are names, or how many there are. `least` is how many reports a stage needs (nine tenths of the
-    target by default; one under local trust, where no noise depends on others). A `ladder` of sizes from `least` on
-    hides how many people came: reports above the highest rung reached are dropped by lot. `stationary` declares in
-    public that nothing depends on the step; `auto`, the default learner, then pools the steps. A `baseline` is what
-    people do already ('always ACTION', 'uniform', a policy or its table) and the fallback unless another one is given;
-    with a `loss_budget` people lose at most this share of the largest return against it, with probability 95%.
-    `support` and `sees` declare in public what can happen, and what policies see of a state
-    (`tacit.study.declarations`). With `features` in place of states and horizon, people have rows of features
-    (`tacit.Features`), one decision each, and the learner is linear: lin-ts, lin-ucb or lin-greedy. `start`, the
-    learned.json of a log (`tacit learn`) under central trust, is stage 0 of bucb: `epsilon` is then what log and
-    stages cost a person who is in both, and the stages get what the log leaves.
+    Parameters
+    ----------
+    states, actions
+        Names, or how many there are.
+    horizon, rewards
+        Steps of an episode, and the public bounds of a reward.
+    trust, epsilon, delta, reports_per_person, honest_fraction
+        The claim for one person over all stages, and the share of devices whose noise counts (shuffle trust).
+    stages, target, least, ladder
+        How many stages, reports asked for, and reports needed (nine tenths of the target; one under local trust). A
+        ladder of sizes from `least` on hides how many came: reports above the highest rung are dropped at random.
+    learner, mechanism, constants, z, stationary
+        As in `tacit.run`. `stationary` declares in public that nothing depends on the step; `auto` then pools them.
+    fallback, baseline, loss_budget, stage_loss_budget
+        A baseline is what people do already ('always ACTION', 'uniform', a policy or its table), and the fallback
+        unless another one is given. A budget bounds what people lose against it, as a share of the largest return,
+        with probability 95%.
+    support, sees
+        Public declarations of what can happen, and of what policies see of a state (`tacit.study.declarations`).
+    features
+        Rows in place of states and horizon (`tacit.Features`): one decision each, by a linear learner.
+    start
+        The learned.json of a log under central trust, as stage 0 of `bucb`: `epsilon` is what log and stages cost a
+        person who is in both, and the stages get what the log leaves.
+    name
+        The name of the study.
 
+    Returns
+    -------
+    StudyDesign
+        `parts()` has learner, channels, claim and certificate; `digest` names the study.
+
+    Raises
+    ------
+    InvalidInput, NotSupported, PrivacyViolation
+        A value breaks its rule, the combination is not offered, or it would not be private.
+
+    Examples
+    --------
     >>> design = plan_study(states=4, actions=("left", "right"), horizon=6, trust="shuffle", epsilon=1.0,
     ...                     delta=1e-6, stages=10, target=1000, stationary=True)
     >>> design.learner, design.least, len(design.channels), design.parts().certificate.holds
@@ -355,7 +382,7 @@ def _require_over_states(seen: Features | None, *given: object) -> None:
     """Refuse what is over states in a study over features."""
     if seen is not None and any(one is not None for one in given):
         raise NotSupported(
-            "a baseline is over states: no loss budget and no start from it over features; leave sees out, or give "
+            "a baseline is over states: no loss budget and no start from it over features; remove sees, or give "
             "what people do already as the fallback, over features"
         )
 

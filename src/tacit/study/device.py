@@ -145,7 +145,18 @@ NOT_TAKEN: Final = ("late", "full")
 
 
 class Device:
-    """A person's device; `directory` keeps what it has seen and sent, None forgets it with the process."""
+    """A person's device: verifies a bundle, acts, adds noise and reports once per stage.
+
+    Parameters
+    ----------
+    directory
+        Where it keeps what it has seen and sent; None forgets it with the process.
+    cap, floor, key
+        The largest epsilon, the fewest people and the public key of bundles that the person accepts; no defaults.
+        For rehearsals, `math.inf`, 1 and None (bundles that are not signed) accept anything.
+    noise, rng
+        Noise of reports and choices among actions; both come from the operating system by default.
+    """
 
     def __init__(
         self,
@@ -157,11 +168,6 @@ class Device:
         noise: Noise | None = None,
         rng: np.random.Generator | None = None,
     ) -> None:
-        """A device that takes part up to epsilon `cap` among at least `floor` people, in bundles signed by `key`.
-
-        These three are the person's own and have no default. For rehearsals, `cap=math.inf` takes any epsilon,
-        `floor=1` any number of people, and `key=None` bundles that are not signed.
-        """
         given = {"cap": cap, "floor": floor, "key": key}
         missing = [name for name, limit in given.items() if limit is ...]
         hint = "give the largest epsilon (cap), the fewest people (floor) and the learner's public key (key)"

@@ -49,8 +49,14 @@ from tacit.errors import (
     with_suggestions,
 )
 from tacit.noise.exact import permutation
-from tacit.planning.pessimism import PessimisticPlan, pessimistic_plan, support_floor
-from tacit.planning.qiao_wang import printed_rho, printed_std, private_value_iteration
+from tacit.planning.pessimism import (
+    PessimisticPlan,
+    pessimistic_plan,
+    printed_rho,
+    printed_std,
+    private_value_iteration,
+    support_floor,
+)
 from tacit.planning.widths import DEFAULT_Z
 from tacit.policies import DeterministicPolicy
 from tacit.policies.named import NamedPolicy, PolicySupport
@@ -310,7 +316,7 @@ def learn(
         How many episodes of a person count, and which: `"random"` or `"first"`.
     learner
         `"pessimism"`, or `"dp-apvi"` or `"dp-vapvi"` with the noise that their paper prints
-        (`tacit.planning.qiao_wang`).
+        (`tacit.planning.pessimism`).
     z
         The multiplier of the lower confidence bounds.
     fallback
@@ -336,19 +342,12 @@ def learn(
 
     Examples
     --------
-    >>> import tempfile
-    >>> mapping = {
-    ...     "columns": {"person": "who", "episode": "stay", "step": "visit"},
+    >>> mapping = {"columns": {"person": "who", "episode": None, "step": None}, "horizon": 1,
     ...     "states": [{"column": "fever", "edges": [38], "names": ["well", "sick"]}],
-    ...     "actions": {"column": "given", "categories": {"wait": ["wait"], "pill": ["pill"]}},
-    ...     "reward": {"column": "points", "low": 0.0, "high": 1.0},
-    ...     "horizon": 1,
-    ... }
-    >>> rows = [f"{who},0,0,{36 + who % 4},{('wait', 'pill')[who % 2]},{who % 3 / 2}" for who in range(60)]
-    >>> with tempfile.TemporaryDirectory() as place:
-    ...     log = Path(place, "log.csv")
-    ...     written = log.write_text(chr(10).join(["who,stay,visit,fever,given,points", *rows]))
-    ...     learned = learn(log, mapping, epsilon=2.0, delta=1e-3, behaviour="known", fallback="wait")
+    ...     "actions": {"column": "given", "categories": ["wait", "pill"]},
+    ...     "reward": {"column": "points", "low": 0.0, "high": 1.0}}
+    >>> log = [{"who": n, "fever": 36 + n % 4, "given": ["wait", "pill"][n % 2], "points": n % 2} for n in range(60)]
+    >>> learned = learn(log, mapping, epsilon=2.0, delta=1e-3, behaviour="known", fallback="wait")
     >>> learned.policy.states, learned.certificate.claim.epsilon
     (('well', 'sick'), 2.0)
     """

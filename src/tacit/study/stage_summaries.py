@@ -32,7 +32,7 @@ from tacit.noise.support_index import places_of
 from tacit.policies import tabular
 from tacit.protocol import Totals
 from tacit.release.batch_release import BatchRelease
-from tacit.release.local_release import LocalRelease
+from tacit.release.local import LocalRelease
 from tacit.release.shuffle_release import ShuffleRelease
 from tacit.release.totals_release import TotalsRelease
 from tacit.released.batches import BatchQuery

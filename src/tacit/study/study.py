@@ -48,12 +48,21 @@ from tacit.released.moments import MomentQuery
 from tacit.runs.storage_paths import write_whole, writing_to
 from tacit.study import contract as study_parts
 from tacit.study.bundle import Bundle, query_to_dict
-from tacit.study.contract import GENESIS_HEAD, Design, Head, Parts, certificate_under, packages_of, parts_of, usable_key
+from tacit.study.contract import (
+    GENESIS_HEAD,
+    Design,
+    Head,
+    Parts,
+    certificate_under,
+    packages_of,
+    parts_of,
+    rung_of,
+    usable_key,
+)
 from tacit.study.databases import database_at
 from tacit.study.declarations import support_of
 from tacit.study.flow import IMPOSSIBLE, broken_flow
 from tacit.study.sealed_batches import Manifest, require_layers, require_opened
-from tacit.study.size_grid import rung_of
 from tacit.study.state import LearnerState, keep
 from tacit.study.store import Database, Failpoint, no_failpoint
 from tacit.study.wire import ReleasePayload, sha256
@@ -189,7 +198,17 @@ DESIGN = "design.json"
 
 
 class Study:
-    """A study in a directory, as its learner sees it."""
+    """A study in a directory, as its learner sees it: plans stages, learns from releases. `Study.new` begins one.
+
+    Parameters
+    ----------
+    directory, database
+        Where it is kept; the database is a file in the directory unless another one is named (postgresql://...).
+    key, collector
+        The private key that signs bundles, and the pinned public key of releases.
+    edge
+        Where a test lets it fail.
+    """
 
     def __init__(
         self,
@@ -200,10 +219,6 @@ class Study:
         edge: Failpoint = no_failpoint,
         database: str | Database | None = None,
     ) -> None:
-        """Open an existing one; `key` signs bundles, `collector` is the pinned public key of releases.
-
-        Its database is a file in the directory unless `database` names another one (postgresql://...).
-        """
         self.directory = Path(directory)
         self.store = database_at(self.directory, database).open("study", edge=edge)
         self.key = usable_key(key)

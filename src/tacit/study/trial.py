@@ -61,7 +61,14 @@ def plan_trial(
     honest_fraction: float | None = None,
     name: str = "trial",
 ) -> StudyDesign:
-    """Plan a trial as a study: the baseline's name first, then the policy's.
+    """Plan a trial as a study of one stage (`plan_study` has the other parameters).
+
+    Parameters
+    ----------
+    arms
+        Two names: the baseline's first, then the policy's.
+    people
+        How many reports are asked for.
 
     >>> design = plan_trial(arms=("careful", "new"), people=200, trust="central", epsilon=1.0, delta=1e-6)
     >>> design.actions, len(design.channels), is_trial(design)
@@ -163,7 +170,7 @@ def read_trial(study: Study, *, alpha: float = 0.05, bounds: Sequence[float] = (
     if not lots:
         return None
     fair = bool((lots[0].shares == 0.5).all()) and not lots[0].killed
-    require(fair, "the arms of a trial are drawn by fair lots", "others", "it was ended before anybody came")
+    require(fair, "the arms of a trial are drawn uniformly at random", "others", "it was ended before anybody came")
     found = _release(study)
     if found is None:
         return None

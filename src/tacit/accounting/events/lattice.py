@@ -38,8 +38,8 @@ from typing import ClassVar, Final
 import numpy as np
 from scipy.special import ndtri
 
+from tacit.accounting.events.binomial import BEYOND, ROUNDING, mirrored_law
 from tacit.accounting.events.gaussian import gaussian_delta, gaussian_epsilon, gaussian_pld
-from tacit.accounting.events.mirrored import BEYOND, ROUNDING, mirrored_law
 from tacit.accounting.events.protocol import Event, require_whole
 from tacit.accounting.pld import PLD
 from tacit.accounting.privacy_loss import ULP, Floats

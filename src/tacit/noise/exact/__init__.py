@@ -6,14 +6,13 @@ are rationals; a float is taken as the rational it is, exactly.
 
     bits          random words, the only door to the operating system; uniform integers and permutations
     inversion     rational parameters, rigorous integer enclosures of e^-γ, and Lemma N4 (exact inversion): against a
-                  lazily extended uniform number
+                  lazily extended uniform number; coins
     blocks        two-level sampling, so that a scale of millions needs no table; geometric, Laplace, Gaussian
-    bernoulli     coins
 """
 
-from tacit.noise.exact.bernoulli import bernoulli, bernoulli_each, bernoulli_logistic, fair_bits
 from tacit.noise.exact.bits import permutation, uniform_integers
 from tacit.noise.exact.blocks import discrete_gaussian, discrete_laplace, geometric
+from tacit.noise.exact.inversion import bernoulli, bernoulli_each, bernoulli_logistic, fair_bits
 
 __all__ = [
     "bernoulli",

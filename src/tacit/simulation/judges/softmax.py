@@ -14,10 +14,10 @@ import numpy as np
 from tacit.arrays import Floats, Ints
 from tacit.data.gradients import Clinic, prepare_clinic
 from tacit.data.trajectories import Trajectories, Walked
-from tacit.environments.dose_bandit import DoseBandit
+from tacit.environments.bandits import DoseBandit
 from tacit.environments.tabular import TabularMDP
 from tacit.kernels import kernel
-from tacit.learners.dp_pg import add_barrier
+from tacit.learners.gradient import add_barrier
 from tacit.planning.dynamic import solve
 from tacit.policies.softmax import add_pull_back, softmax_table
 from tacit.protocol import Kernel, Measures, Plan

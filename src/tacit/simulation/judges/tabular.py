@@ -13,8 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tacit.arrays import Floats, Ints
-from tacit.data.counts import ExactCounts
-from tacit.data.flow import sparse_transitions
+from tacit.data.counts import ExactCounts, sparse_transitions
 from tacit.data.trajectories import Trajectories
 from tacit.environments.tabular import TabularMDP
 from tacit.kernels import inlined, kernel, lean_kernel
