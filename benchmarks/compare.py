@@ -5,7 +5,8 @@
 Every round starts one process per tree and job, base and candidate in turn, so that a busy machine slows both. A
 process does its job once unmeasured (compilation, calibration, caches) and then measures CPU seconds of repeats; of all
 rounds the least counts. `prompt` jobs measure a whole process instead, imports included. Each tree has a cache of
-kernels of its own. The exit code is 1 if a job takes more than `limit` times as long as with the base.
+kernels of its own, and a process imports `tacit` of its tree and nothing else, so that older versions can be compared.
+The exit code is 1 if a job takes more than `limit` times as long as with the base, or cannot be done with either.
 """
 
 from __future__ import annotations
@@ -17,13 +18,18 @@ import resource
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from benchmarks.cells import ROOT, TRUSTS
-
+ROOT: Final = Path(__file__).parents[1]
+PRIVATE: Final = {"epsilon": 1.0, "delta": 1e-6}
+TRUSTS: Final[Mapping[str, dict[str, Any]]] = {
+    "none": {},
+    "central": {"trust": "central", **PRIVATE},
+    "shuffle": {"trust": "shuffle", **PRIVATE},
+    "local": {"trust": "local", "epsilon": 1.0, "delta": 0.0},
+}
 RUN: Final = {"environment": "riverswim", "episodes": 200_000, "seeds": 1}
 LOOPS: Final[Mapping[str, dict[str, Any]]] = {
     f"loop {learner}, {trust}": {**RUN, **more, "learner": learner, **TRUSTS[trust]}
@@ -51,27 +57,31 @@ SHORT: Final = 0.5
 """Repeats go on until so many CPU seconds have gone by."""
 
 
-def seconds_of(arguments: dict[str, Any]) -> float:
-    """CPU seconds of one run, the least of several, after one that is not measured."""
-    import tacit
+REPEATED: Final = """\
+import json, sys, time
+import tacit
 
+arguments, short = json.loads(sys.argv[1])
+tacit.run(**arguments, workers=1)
+found, begun = [], time.process_time()
+while len(found) < 2 or time.process_time() - begun < short:
+    start = time.process_time()
     tacit.run(**arguments, workers=1)
-    found, begun = [], time.process_time()
-    while len(found) < 2 or time.process_time() - begun < SHORT:
-        start = time.process_time()
-        tacit.run(**arguments, workers=1)
-        found.append(time.process_time() - start)
-    return min(found)
+    found.append(time.process_time() - start)
+print(min(found))
+"""
+"""CPU seconds of one run, the least of several, after one that is not measured."""
 
 
 def measured(tree: Path, job: str, cache: Path) -> float | None:
     """CPU seconds of this job with the sources of this tree, in a process of its own; None if it cannot be done."""
-    environment = {**os.environ, "PYTHONPATH": f"{tree / 'src'}{os.pathsep}{ROOT}", "TACIT_CACHE_DIR": str(cache)}
-    code = PROMPTS.get(job) or f"from benchmarks.compare import LOOPS, seconds_of; print(seconds_of(LOOPS[{job!r}]))"
+    environment = {**os.environ, "PYTHONPATH": str(tree / "src"), "TACIT_CACHE_DIR": str(cache)}
+    words = [PROMPTS[job]] if job in PROMPTS else [REPEATED, json.dumps([LOOPS[job], SHORT])]
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, cwd=tree)
+    done = subprocess.run([sys.executable, "-c", *words], env=environment, capture_output=True, text=True, cwd=cache)
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     if done.returncode:
+        print(f"{job} with {tree}: {done.stderr.strip()}", file=sys.stderr, flush=True)
         return None
     whole = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
     return whole if job in PROMPTS else float(done.stdout.split()[-1])
@@ -80,6 +90,8 @@ def measured(tree: Path, job: str, cache: Path) -> float | None:
 def compare(base: Path, cache: Path, jobs: list[str], rounds: int) -> list[dict[str, Any]]:
     """The least seconds with either tree for each job, in alternation."""
     rows = []
+    for name in ("base", "candidate"):
+        (cache / name).mkdir(parents=True, exist_ok=True)
     for job in jobs:
         found: dict[str, list[float]] = {"base": [], "candidate": []}
         for number in range(rounds + (job in PROMPTS)):  # the first round of a whole process fills the caches
@@ -93,6 +105,15 @@ def compare(base: Path, cache: Path, jobs: list[str], rounds: int) -> list[dict[
         shown = f"{rows[-1]['ratio']:.3f}" if both else "cannot be compared"
         print(f"{job}: {shown}  ({least['base']} s, {least['candidate']} s)", flush=True)
     return rows
+
+
+def verdict(rows: list[dict[str, Any]], limit: float) -> int:
+    """The exit code: 0 only if every job was measured with both trees and none is slower than allowed."""
+    slower = [row["name"] for row in rows if row["ratio"] is not None and row["ratio"] > limit]
+    failed = [row["name"] for row in rows if row["ratio"] is None]
+    print(f"slower than {limit} times the base: {', '.join(slower) or 'none'}")
+    print(f"not compared: {', '.join(failed) or 'none'}")
+    return 1 if slower or failed or not rows else 0
 
 
 def main() -> int:
@@ -115,9 +136,7 @@ def main() -> int:
     if asked.out:
         kept = {"base": asked.base, "rounds": asked.rounds, "limit": asked.limit, "rows": rows}
         asked.out.write_text(json.dumps(kept, indent=2) + "\n", encoding="utf-8")
-    slower = [row["name"] for row in rows if row["ratio"] is not None and row["ratio"] > asked.limit]
-    print(f"slower than {asked.limit} times the base: {', '.join(slower) or 'none'}")
-    return 1 if slower else 0
+    return verdict(rows, asked.limit)
 
 
 if __name__ == "__main__":

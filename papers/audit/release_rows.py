@@ -33,7 +33,7 @@ from tacit.release.request import PrivacyRequest
 from tacit.release.shuffle.labels import PaperVariant
 from tacit.release.shuffle_release import ShuffleRelease
 from tacit.release.staged import Staged
-from tacit.release.table import MECHANISMS, NEVER_PURE, make_privatizer
+from tacit.release.table import MECHANISMS, make_privatizer
 from tacit.release.values import FACTORS, PrivateValues
 from tacit.release.values import Kind as ValueKind
 from tacit.released.batches import BatchQuery, PlannedBatch
@@ -111,7 +111,7 @@ def _totals(epsilon: float, delta: float) -> Rows:
     every: tuple[Trust, ...] = ("local", "central", "shuffle")
     for trust in every:
         for name in MECHANISMS[trust]:
-            chosen = delta if name in NEVER_PURE or name == "batched" else 0.0
+            chosen = delta if not TABLE[name].pure or name == "batched" else 0.0
             for calibration in ("tight", "paper") if TABLE[name].printed else ("tight",):
                 row = privatizer_row(trust, name, calibration, epsilon, chosen)
                 yield f"privatizer {trust} {name} {calibration}", row

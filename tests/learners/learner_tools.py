@@ -6,12 +6,13 @@ import itertools
 
 import numpy as np
 from contract_calls import shown
+from named_learners import make_learner
 
 from tacit.data.counts import flow_counts
 from tacit.environments.tabular import TabularMDP
 from tacit.errors import InvalidInput
 from tacit.learners.contract import CountRequest
-from tacit.learners.table import LEARNERS, make_learner
+from tacit.learners.table import LEARNERS
 from tacit.policies import Policy
 from tacit.protocol import Totals
 from tacit.randomness import SimulationNoise

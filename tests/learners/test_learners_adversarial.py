@@ -9,12 +9,13 @@ import numpy as np
 import pytest
 from contract_calls import told
 from flow_doors import barrier_flow, entropy_flow, upper_occupancy
+from named_learners import make_learner
 
 from tacit.environments.layered import layered
 from tacit.errors import InvalidInput, UnknownName
 from tacit.learners.loss_contract import LossRequest
 from tacit.learners.occupancy import precision_now
-from tacit.learners.table import LEARNERS, make_learner
+from tacit.learners.table import LEARNERS
 from tacit.planning.layered import layered_geometry, repair_counts, theory_intervals
 from tacit.release.loss_noise import LossNoise
 from tacit.release.losses import AdversarialPrivatizer

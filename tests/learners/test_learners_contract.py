@@ -6,10 +6,11 @@ import numpy as np
 import pytest
 from contract_calls import told
 from learner_tools import every_learner, exact_statistics, shape_of, small_mdp
+from named_learners import make_learner
 
 from tacit.errors import InvalidInput, UnknownName
 from tacit.learners.contract import CountRequest, KernelLearner
-from tacit.learners.table import LEARNERS, make_learner
+from tacit.learners.table import LEARNERS
 from tacit.policies import DeterministicPolicy, uniform_policy
 from tacit.protocol import Plan, Totals, copy_state
 from tacit.release.none import Unprotected

@@ -6,6 +6,7 @@ import itertools
 import math
 from collections import Counter
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,8 +14,9 @@ import pytest
 from scipy.stats import binomtest, chisquare
 from shuffle_tools import EVERYTHING, plan_of, release_with, rows_of, shuffle_claim, through_messages
 
+from tacit.accounting import bits as searches
 from tacit.accounting import epsilon_of
-from tacit.accounting.events.binomial import mirrored_law
+from tacit.accounting.events.binomial import BinomialEvent, mirrored_law
 from tacit.accounting.events.gaussian import gaussian_mu
 from tacit.audit.mechanisms import message_scores
 from tacit.data.trajectories import Trajectories
@@ -55,6 +57,38 @@ def test_the_least_noise_is_used_and_keeps_the_claim(users: int, epsilon: float,
         q = 0.8 * noise.probability
         less = Mirrored(bits=noise.honest.bits, probability=q)
         assert epsilon_of(tuple(e for f in SPEC.families() for e in less.events(f)), DELTA) > epsilon
+
+
+@pytest.mark.parametrize("epsilon", [4.05, 4.2, 7.0])
+@pytest.mark.parametrize("users", [150, 20_000])
+def test_which_bits_are_used_is_found_without_both_searches(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, epsilon: float, users: int
+) -> None:
+    """An answer is the better one of both kinds; where mirrored bits win, the others are not searched for."""
+    monkeypatch.setenv("TACIT_CACHE_DIR", str(tmp_path))
+    families, questions, right = (
+        ReleaseSpec.one_hot(num_states=3, num_actions=2, horizon=1).families(),
+        [],
+        searches._excess,
+    )
+    monkeypatch.setattr(searches, "_excess", lambda *words: questions.append(words[0][0][0]) or right(*words))
+
+    def asked(kind: Any) -> BitNoise:
+        for cached in (
+            searches.least_bits,
+            searches.least_probability,
+            searches.least_mirrored_probability,
+            searches._known,
+        ):
+            cached.cache_clear()
+        questions.clear()
+        return least_bit_noise(families, epsilon=epsilon, delta=DELTA, users=users, kind=kind)
+
+    found, asked_of_one_bias = asked(None), [event for event in questions if isinstance(event, BinomialEvent)]
+    one, both = asked("binomial"), asked("mirrored-binomial")
+    assert found == (both if both.total.std < 0.98 * one.total.std else one)
+    if found.mirrored:
+        assert [event for event in asked_of_one_bias if event.probability != 0.5] == []
 
 
 def test_bits_of_one_bias_have_the_floor_that_the_lemma_states() -> None:

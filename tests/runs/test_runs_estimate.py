@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 
 import numpy as np
 import pytest
 
 import tacit
-from tacit import memory
+from tacit import system as memory
 from tacit.cli import main
 from tacit.environments import registry
 from tacit.errors import InvalidInput
@@ -123,6 +125,41 @@ def test_an_absurd_size_is_refused(no_run):
         patch.setattr(module, "available_memory", lambda: 4 * 2**30)
         with pytest.raises(InvalidInput, match="of the available memory"):
             tacit.run(**config, delta=1e-6)
+
+
+@pytest.mark.parametrize("states", [40, 80])
+def test_batches_over_a_declared_support_need_no_memory_for_what_is_not_released(states):
+    """Every batch keeps its released counters only: here those of the states that 20 steps can reach."""
+    config = {"environment": f"riverswim:states={states},horizon=20", "learner": "bucb", "episodes": 20_000}
+    parts = assemble(RunConfig(**config, support="declared", seeds=(0,)))
+    C, world = 20 * states * 2 * (states + 2), 3 * 8 * states * 2 * states
+    R, batches = sum(map(len, parts.learner.shape.cells[:3])), len(parts.learner.batches)
+    assert batches > 10
+    assert 1000 < R < 2000
+    assert memory_of(parts) == BASE + world + 4 * 8 * C + 3 * 8 * (C + R) + 3 * 8 * R * batches
+    everything = memory_of(assemble(RunConfig(**config, seeds=(0,))))
+    assert everything - BASE > 4 * (memory_of(parts) - BASE)
+
+
+@pytest.mark.slow
+def test_a_run_over_a_declared_support_stays_within_what_was_said():
+    """In a process of its own: what was said holds, and is not more than three times too large."""
+    code = """if True:
+        from tacit.runs.assemble import assemble
+        from tacit.runs.config import RunConfig
+        from tacit.runs.estimate import memory_of
+        from tacit.simulation.simulate import simulate
+        config = RunConfig(environment="riverswim:states=600,horizon=20", learner="bucb", episodes=20_000, seeds=(0,),
+                           trust="central", epsilon=1.0, delta=1e-6, support="declared")
+        parts = assemble(config)
+        said = memory_of(parts)
+        simulate(parts.mdp, parts.learner, parts.privatizer, episodes=20_000, seed=0, speed="compiled")
+        peak, = (int(line.split()[1]) * 1024 for line in open("/proc/self/status") if line.startswith("VmHWM:"))
+        print(said, peak)
+    """
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    said, peak = map(int, done.stdout.split())
+    assert peak <= said <= 3 * peak
 
 
 def test_the_rule(monkeypatch):

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import importlib
 import itertools
 import json
+import sys
 from pathlib import Path
 
 import pytest
@@ -12,7 +14,7 @@ from cryptography.hazmat.primitives.asymmetric import ed25519, padding, rsa
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tacit.errors import InvalidInput
+from tacit.errors import InvalidInput, NotSupported
 from tacit.service.tokens import blind_rsa
 from tacit.service.tokens.blind_rsa import PublicKey, SecretKey, blind, blind_sign, encode, finalize, prepare
 
@@ -134,6 +136,32 @@ def test_the_power_is_never_taken_of_what_was_sent(signer, monkeypatch):
         blind_sign(signer, message)
     assert len(set(bases)) == 5
     assert int.from_bytes(message) not in bases
+
+
+def test_secret_exponents_meet_the_constant_time_power_only(signer, monkeypatch):
+    """B4: mpz_powm_sec takes both secret powers, with fresh masks; every other power has a public exponent."""
+    secret, public = [], []
+    right, plain = blind_rsa.powmod_sec, blind_rsa.powmod
+    monkeypatch.setattr(blind_rsa, "powmod_sec", lambda *words: secret.append(words) or right(*words))
+    monkeypatch.setattr(blind_rsa, "powmod", lambda *words: public.append(words[1]) or plain(*words))
+    monkeypatch.setattr(blind_rsa, "pow", None, raising=False)  # Python's own power is not constant time
+    message = blind(signer.public, prepare(b"message")).message
+    for _ in range(2):
+        blind_sign(signer, message)
+    numbers = signer.numbers
+    assert right.__name__ == "powmod_sec"
+    assert [modulus for _, _, modulus in secret] == 2 * [numbers.p, numbers.q]
+    assert len({exponent for _, exponent, _ in secret}) == 4
+    assert all((exponent - numbers.d) % (modulus - 1) == 0 for _, exponent, modulus in secret)
+    assert all(exponent.bit_length() > modulus.bit_length() for _, exponent, modulus in secret)
+    assert set(public) == {-1, numbers.public_numbers.e}
+
+
+def test_without_gmpy2_tokens_say_what_to_install(monkeypatch):
+    monkeypatch.setitem(sys.modules, "gmpy2", None)
+    monkeypatch.delitem(sys.modules, "tacit.service.tokens.blind_rsa")
+    with pytest.raises(NotSupported, match=r"tokens need the packages cryptography and gmpy2: .*\[service\]"):
+        importlib.import_module("tacit.service.tokens.blind_rsa")
 
 
 def test_a_device_refuses_what_does_not_verify(signer):

@@ -7,6 +7,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from named_learners import make_learner
 
 from papers.gradient_requests import gradient_request
 from tacit.accounting.claims import PrivacyUnit
@@ -14,7 +15,7 @@ from tacit.environments.registry import make_environment
 from tacit.errors import InvalidInput, NotSupported
 from tacit.learners.contract import CountRequest, StageRequest
 from tacit.learners.gradient import GradientParameters, GradientRequest
-from tacit.learners.table import learner_row, make_learner
+from tacit.learners.table import learner_row
 from tacit.planning.dynamic import evaluate_stochastic
 from tacit.policies.softmax import tabular_features
 from tacit.protocol import TOTALS, Totals

@@ -17,12 +17,12 @@ from channel_tools import (
     people,
     shuffle_basis,
 )
+from named_learners import make_learner
 
 from tacit.data.counts import count_trajectories
 from tacit.environments.registry import make_environment
 from tacit.errors import InvalidInput, PrivacyBudgetExceeded, PrivacyViolation
 from tacit.learners.contract import CountRequest, StageRequest
-from tacit.learners.table import make_learner
 from tacit.planning.dynamic import evaluate_stochastic
 from tacit.protocol import TOTALS, Totals, copy_state
 from tacit.randomness import SecureNoise, SimulationNoise

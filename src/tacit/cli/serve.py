@@ -22,7 +22,7 @@ Config = Annotated[Path, typer.Argument(help="The configuration of the party (TO
 EXTRA: Final = frozenset(
     (
         *("starlette", "uvicorn", "httpx", "msgspec", "sqlalchemy", "jinja2", "prometheus_client"),
-        *("cryptography", "anyio", "mako"),
+        *("cryptography", "gmpy2", "anyio", "mako"),
     )
 )
 """Packages of the extra `service`."""

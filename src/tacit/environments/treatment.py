@@ -1,60 +1,13 @@
 """Worlds of ladders, levels that rise or fall by one: a treatment and a recommender. All numbers are illustrative.
 
-Treatment: how much of a drug to give when the dose that helps is also the dose that harms.
+`treatment`: how much of a drug to give when the dose that helps is also the dose that harms. Illness and side effects
+move by at most one level from visit to visit, independently of each other, as the dose says; with serious side effects
+a patient may give up for good (`stopped`). The reward is 1 with probability well-being times the share that side
+effects leave of it.
 
-One episode is one patient, one step is one visit.
-
-States (13): an illness level and a side-effect level, written `illness, side effects`, and one final state.
-
-| illness | well-being | | side effects | share of well-being kept |
-|---|---|---|---|---|
-| remission | 0.95 | | none | 1.00 |
-| mild | 0.75 | | tolerable | 0.85 |
-| moderate | 0.45 | | serious | 0.45 |
-| severe | 0.15 | | | |
-
-- `remission, none` ... `severe, serious`: the twelve combinations. Until the next visit illness and side effects move
-  by at most one level, independently of each other, as the dose says.
-- `stopped`: the patient has given up the treatment for good. Well-being is 0.20 from then on.
-
-Actions, with the probabilities of a move:
-
-| action | illness better / worse | side effects worse / better | gives up if serious |
-|---|---|---|---|
-| pause | 0.05 / 0.30 | 0.00 / 0.60 | 0.05 |
-| low dose | 0.30 / 0.12 | 0.15 / 0.20 | 0.20 |
-| high dose | 0.55 / 0.05 | 0.50 / 0.05 | 0.20 |
-
-The reward is 1 if the patient reports a good period, which happens with probability well-being times the share kept. A
-patient begins with `moderate, none` (0.6) or `severe, none` (0.4).
-
-Recommender: what to show a reader who may become a subscriber, or have enough.
-
-One episode is one person, one step is one recommendation.
-
-States (16): a stage of the funnel and a level of fatigue, written `engaged, tired`, and one final state.
-
-- `new`: nothing is known; popular items work best.
-- `browsing`: looks around; popular and personal items work about equally well.
-- `interested`: personal items start to pay.
-- `engaged`: comes back; the only stage in which an invitation has a good chance.
-- `subscriber`: pays 0.30 on top of every click; stays a subscriber unless weary.
-- Fatigue `fresh`, `tired`, `weary`: clicks keep 1.0, 0.7 and 0.3 of their probability, moves up the funnel likewise.
-- `gone`: has left for good and pays nothing.
-
-Actions, with the probabilities of a click and of a move one stage up, each listed by stage from `new` to `subscriber`,
-and those of a move of fatigue:
-
-| action | click | one stage up | fatigue up / down |
-|---|---|---|---|
-| popular | .30 .30 .25 .20 .20 | .50 .20 .05 .00 .00 | 0.20 / 0.10 |
-| personal | .10 .30 .50 .60 .65 | .10 .35 .40 .00 .00 | 0.40 / 0.00 |
-| surprising | .10 .15 .20 .25 .25 | .10 .10 .10 .00 .00 | 0.00 / 0.60 |
-| invitation | .00 .00 .00 .00 .00 | .00 .00 .00 .60 .00 | 0.80 / 0.00 |
-
-A weary person falls back one stage with probability 0.3. After each step a person leaves with probability 0.01 (fresh),
-0.05 (tired) or 0.25 (weary). The reward is Bernoulli: the click, and the subscription on top. Everybody begins as
-`new, fresh`.
+`recommender`: what to show a reader who may become a subscriber, or have enough. A stage of the funnel and a level of
+fatigue; after each step a person may leave (`gone`), a weary one may fall back one stage. The reward is Bernoulli: the
+click, and the subscription on top. All numbers stand in the tables below, and in words on docs/environments.md.
 """
 
 from __future__ import annotations

@@ -103,6 +103,12 @@ class CountRequest:
         """The user's constants, or the one default of all trust models: else privacy would seem to help or to cost."""
         return self.constants or DEFAULT_CONSTANTS
 
+    @property
+    def common(self) -> dict[str, Any]:
+        """What every learner with confidence widths is made of."""
+        sizes = ("shape", "episodes", "z", "users_per_batch", "sampling")
+        return {"constants": self.chosen, **{name: getattr(self, name) for name in sizes}}
+
     def refuse_widths(self, name: str) -> None:
         """Raise if widths are chosen for a learner that has none."""
         if self.constants is not None or self.z is not None:

@@ -341,13 +341,5 @@ class DPUCBVI(KernelLearner[DPUCBVIBelief, Totals, CountStatistics]):
 
 def make_dp_ucbvi(request: CountRequest) -> DPUCBVI:
     """The learner that a request amounts to."""
-    return DPUCBVI(
-        shape=request.shape,
-        episodes=request.episodes,
-        precision=request.counts,
-        constants=request.chosen,
-        rows=cast("Rows", request.options.get("rows", "projected")),
-        z=request.z,
-        users_per_batch=request.users_per_batch,
-        sampling=request.sampling,
-    )
+    rows = cast("Rows", request.options.get("rows", "projected"))
+    return DPUCBVI(**request.common, precision=request.counts, rows=rows)

@@ -282,12 +282,4 @@ class RarelyImproved(RarelyReplanned):
 
 def make_private_ucb_po(request: CountRequest) -> PrivateUCBPO:
     """The learner that a request amounts to."""
-    return PrivateUCBPO(
-        shape=request.shape,
-        episodes=request.episodes,
-        precision=request.counts,
-        constants=request.chosen,
-        z=request.z,
-        users_per_batch=request.users_per_batch,
-        sampling=request.sampling,
-    )
+    return PrivateUCBPO(**request.common, precision=request.counts)

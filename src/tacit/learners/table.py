@@ -14,7 +14,6 @@ from typing import Any, Final, Literal
 from tacit.errors import InvalidInput, NotSupported, UnknownName
 from tacit.learners.auto import AUTO
 from tacit.learners.conservative import make_conservative
-from tacit.learners.contract import CountRequest, StageRequest
 from tacit.learners.dp_ucbvi import make_dp_ucbvi
 from tacit.learners.fixed import make_fixed
 from tacit.learners.fixed_bonus import PUCB, PrivateUCBVI
@@ -24,7 +23,6 @@ from tacit.learners.ldp_obi import make_ldp_obi
 from tacit.learners.ldp_rts import make_conservative_returns
 from tacit.learners.linear import make_linear
 from tacit.learners.linucb_published import make_published
-from tacit.learners.loss_contract import LossRequest
 from tacit.learners.occupancy import uc_o_reps, uob_lbps, uob_reps
 from tacit.learners.private_po import RarelyImproved, make_private_ucb_po
 from tacit.learners.psrl import make_ldp_psrl, make_psrl, uses_squares
@@ -379,11 +377,3 @@ def learner_row(name: str) -> LearnerRow:
     if not isinstance(row, LearnerRow):
         raise InvalidInput(f"the entry point of learner '{name}' must be a LearnerRow, got {type(row).__name__}")
     return row
-
-
-def make_learner(request: CountRequest | StageRequest | LossRequest) -> Learner[Any, Any, Any]:
-    """The learner that a request names, once its options are checked."""
-    row = learner_row(request.name)
-    row.check(request.name, request.options)
-    row.check_constants(request.name, request.constants)
-    return row.build(request)

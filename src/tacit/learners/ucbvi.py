@@ -270,27 +270,11 @@ def make_ucbvi(request: CountRequest) -> UCBVI:
     """The learner that a request amounts to."""
     if request.noisy and request.chosen == "theory":
         raise InvalidInput(
-            "the theory constants of ucbvi ignore privacy noise; use constants 'practical' under a trust model"
+            "theory constants of ucbvi do not account for privacy noise; use constants 'practical' under a trust model"
         )
-    return UCBVI(
-        shape=request.shape,
-        episodes=request.episodes,
-        constants=request.chosen,
-        bonus=cast("Bonus", request.options.get("bonus", "hoeffding")),
-        z=request.z,
-        users_per_batch=request.users_per_batch,
-        sampling=request.sampling,
-    )
+    return UCBVI(**request.common, bonus=cast("Bonus", request.options.get("bonus", "hoeffding")))
 
 
 def practical_ucbvi(request: CountRequest, name: str) -> UCBVI:
     """Under the shared practical rule the widths are those of UCBVI, and so is the learner."""
-    return UCBVI(
-        shape=request.shape,
-        episodes=request.episodes,
-        constants="practical",
-        z=request.z,
-        users_per_batch=request.users_per_batch,
-        sampling=request.sampling,
-        name=name,
-    )
+    return UCBVI(**{**request.common, "constants": "practical"}, name=name)

@@ -4,13 +4,15 @@ Memory of one process, in bytes; L is H where steps are kept apart and 1 where t
 
     C = L S A (S + 2)                                 counters: transitions, visits, rewards
     world = 3 · 8 · (rows of P) A S                   P and its alias table
-    process = BASE + world + 4 · 8 C + 12 · 8 d + 3 · (state + belief + 8 C · batches)
+    R = C, or the released counters of a declared support: batches keep those only
+    process = BASE + world + 4 · 8 C + 12 · 8 d + 3 · (state + belief + 8 R · batches)
 
 d is the number of parameters of a policy that is learned by its gradients, 0 elsewhere; state and belief are what
-privatizer and learner really begin with; batches are those that a learner keeps; the factor 3 is for the copies that a
-round makes. **The rule: a run is refused before anything is written if its processes together need more than `SHARE` of
-the memory that is available** (/proc/meminfo, and the control group's limit where there is one); where nobody knows how
-much that is, nothing is refused. It is an estimate from above.
+privatizer and learner really begin with, or 8 C and 8 R where R is below C / 2 (most of their zeros are never touched);
+batches are those that a learner keeps; the factor 3 is for the copies that a round makes. **The rule: a run is refused
+before anything is written if its processes together need more than `SHARE` of the memory that is available**
+(/proc/meminfo, and the control group's limit where there is one); where that is unknown, nothing is refused. It is an
+estimate from above.
 
 The size also decides where nobody chose: noise on a schedule and rare plans in large worlds. A run that plans and
 releases after every user costs K · H S² A: as many numbers are touched as there are users and cells of the model. That
@@ -142,12 +144,16 @@ def memory_of(parts: Assembled) -> int:
         return BASE + 3 * (_bytes(parts.privatizer.begin()) + _bytes(parts.learner.begin()))
     H, S, A = (int(size) for size in sizes if size is not None)
     C = (H if shape.staged else 1) * S * A * (S + 2)
+    support = getattr(shape, "support", None)
+    R = C if support is None else sum(map(len, shape.cells[:3]))
     world = 3 * 8 * int(getattr(parts.mdp, "stage_P", np.zeros(0)).size)
     batches = len(getattr(parts.learner, "batches", None) or ())
     d = int(getattr(shape, "dimension", 0))
-    found = BASE + world + 4 * 8 * C + 12 * 8 * d + 3 * 8 * C * batches
-    least = found + 3 * 2 * 8 * C  # a state and a belief of C numbers each
-    if C < SMALL or least > SHARE * (available_memory() or math.inf):  # too small to matter, or refused already
+    found = BASE + world + 4 * 8 * C + 12 * 8 * d + 3 * 8 * R * batches
+    least = found + 3 * 8 * (C + R)  # a state of C numbers and a belief of R
+    if (
+        C < SMALL or 2 * R < C or least > SHARE * (available_memory() or math.inf)
+    ):  # too small to matter, or refused already
         return least
     try:
         return max(least, found + 3 * (_bytes(parts.privatizer.begin()) + _bytes(parts.learner.begin())))

@@ -36,6 +36,7 @@ from numpy.typing import NDArray
 
 from tacit.accounting.bits import gaussian_bits, least_mirrored_probability, least_probability
 from tacit.accounting.claims import Trust
+from tacit.accounting.composition import composed
 from tacit.accounting.events import ApproximationEvent, Events
 from tacit.accounting.families import Family
 from tacit.arrays import Ints
@@ -133,15 +134,18 @@ def least_bit_noise(
         needed = Binomial.calibrate(families, epsilon, delta).bits
         least = _smallest_batch(needed, honest_fraction, max_bits_per_user)
         _refuse(f"at least {least}", max_bits_per_user, users)
+    asked = epsilon, delta, up, down, m * honest
+    found = BitNoise(users=users, honest_users=honest, bits_per_user=m, probability=0.5)
+    if kind == "mirrored-binomial" or (kind is None and epsilon > LARGE):
+        # As many bits of either bias as there are of one, each as likely to be odd as it must be.
+        other = replace(found, probability=least_mirrored_probability(*asked), mirrored=True)
+        # q (1 − q) of bits of one bias whose deviation is that of these over the ratio: are they private?
+        spread = 2.0 * other.probability * (1.0 - other.probability) / MIRRORED_STD_RATIO**2
+        less = replace(found, probability=0.5 * (1.0 - math.sqrt(1.0 - 4.0 * min(spread, 0.25))))
+        if kind is not None or composed(less.events(families)).delta(epsilon) > delta:
+            return other
     # m·n bits are enough when fair; now each of them only as likely as it must be.
-    probability = min(0.5, least_probability(epsilon, delta, up, down, m * honest))
-    found = BitNoise(users=users, honest_users=honest, bits_per_user=m, probability=probability)
-    if kind == "binomial" or (kind is None and epsilon <= LARGE):
-        return found
-    # As many bits of either bias as there are of one, each as likely to be odd as it must be.
-    odd = least_mirrored_probability(epsilon, delta, up, down, found.honest.bits)
-    other = replace(found, probability=odd, mirrored=True)
-    return other if kind is not None or other.total.std < MIRRORED_STD_RATIO * found.total.std else found
+    return replace(found, probability=min(0.5, least_probability(*asked)))
 
 
 def paper_bit_noise(

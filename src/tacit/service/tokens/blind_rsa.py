@@ -12,11 +12,11 @@ B2  Sound: a signature is used only after OpenSSL verified it, by the device bef
 B3  The signer refuses inputs of another length or range and verifies its own result before it returns it: a fault in
     one half of the Chinese remaindering would give the key away.
 B4  The signer's power is taken of z b^e for a fresh uniform b, with exponents that are masked by fresh multiples of
-    p - 1 and q - 1: how long it takes is decorrelated from what was sent and differs from call to call.
+    p - 1 and q - 1, by GMP's mpz_powm_sec: its time and its accesses to memory depend on the sizes of the numbers only.
 
-Keys are made, and signatures verified, by OpenSSL. `blind`, `blind_sign` and `finalize` compute with Python's integers,
-which are **not constant time**: B4 leaves an observer of timing with noise around the lengths of the numbers, but
-nothing here stands against somebody who shares the processor's caches or its power supply with the signer.
+Keys are made, and signatures verified, by OpenSSL. The powers of B4 are the only constant-time arithmetic here: what is
+around them (Python's integers: conversions, the remaindering in `_power`, `blind` and `finalize` of a device) is not,
+and sees numbers that a fresh b or r hides. Nothing here stands against an observer of the signer's power supply.
 """
 
 from __future__ import annotations
@@ -34,8 +34,9 @@ try:
     from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
     from cryptography.hazmat.primitives import hashes, serialization
     from cryptography.hazmat.primitives.asymmetric import padding, rsa
+    from gmpy2 import powmod, powmod_sec
 except ImportError as error:  # pragma: no cover - the extra is installed wherever this is tested
-    raise NotSupported(f"tokens need the package cryptography: {install_hint('service')}") from error
+    raise NotSupported(f"tokens need the packages cryptography and gmpy2: {install_hint('service')}") from error
 
 BITS: Final = 2048
 SIZE: Final = BITS // 8
@@ -172,9 +173,9 @@ def blind(key: PublicKey, prepared: bytes, *, salt: bytes | None = None, inverse
     require(math.gcd(m, n) == 1, "a message must be coprime to the modulus", "another", "prepare it again")
     unblind = _unit(n) if inverse is None else inverse
     # r is uniform among the units exactly if its inverse is.
-    r = pow(unblind, -1, n)
+    r = int(powmod(unblind, -1, n))
     # z = m r^e mod n
-    z = m * pow(r, key.e, n) % n
+    z = m * int(powmod(r, key.e, n)) % n
     return Blinded(message=z.to_bytes(key.size), inverse=unblind)
 
 
@@ -187,8 +188,8 @@ def blind_sign(key: SecretKey, blinded: bytes) -> bytes:
     require(z < n, "a blinded message must be below the modulus", "a larger number")
     # t = z^d mod n = (z b^e)^d b^-1 mod n
     b = _unit(n)
-    t = _power(numbers, z * pow(b, e, n) % n) * pow(b, -1, n) % n
-    if pow(t, e, n) != z:
+    t = _power(numbers, z * int(powmod(b, e, n)) % n) * int(powmod(b, -1, n)) % n
+    if powmod(t, e, n) != z:
         raise ArithmeticError("a blind signature did not verify: the signer's machine is at fault")
     return t.to_bytes(public.size)
 
@@ -227,8 +228,8 @@ def _power(numbers: Any, base: int) -> int:
     """base^d mod n by Chinese remaindering, exponents masked (B4)."""
     p, q = numbers.p, numbers.q
     # x_p = base^(d + k (p - 1)) mod p for a random k, and the same modulo q
-    at_p = pow(base, numbers.dmp1 + secrets.randbits(MASK_BITS) * (p - 1), p)
-    at_q = pow(base, numbers.dmq1 + secrets.randbits(MASK_BITS) * (q - 1), q)
+    at_p = int(powmod_sec(base, numbers.dmp1 + secrets.randbits(MASK_BITS) * (p - 1), p))
+    at_q = int(powmod_sec(base, numbers.dmq1 + secrets.randbits(MASK_BITS) * (q - 1), q))
     # x = x_q + q ((x_p - x_q) q^-1 mod p)
     return int(at_q + q * ((at_p - at_q) * numbers.iqmp % p))
 
