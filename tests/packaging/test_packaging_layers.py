@@ -178,3 +178,14 @@ def test_an_indirect_leak_is_found():
         "tacit.data.world": "",
     }
     assert "data" in {room_of(module) for module in reach("tacit.learners.bad", texts)}
+
+
+def test_no_module_gives_a_constant_two_values():
+    """Where files are merged, the second value would hold for the functions of the first file, too."""
+    for path in sorted((ROOT / "src" / "tacit").rglob("*.py")):
+        bound: list[str] = []
+        for node in ast.parse(path.read_text("utf-8")).body:
+            targets = node.targets if isinstance(node, ast.Assign) else [getattr(node, "target", None)]
+            parts = [part for one in targets for part in (one.elts if isinstance(one, ast.Tuple) else [one])]
+            bound += [part.id for part in parts if isinstance(part, ast.Name)]
+        assert sorted(bound) == sorted(set(bound)), path.name

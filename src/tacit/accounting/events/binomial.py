@@ -209,7 +209,7 @@ def _normalised(log_ratios: Floats) -> Floats:
     return np.asarray(mass / mass.sum())
 
 
-DEVIATIONS, MARGIN = 36.0, 160  # of X, left and right of its mean; D is kept up to half of that
+X_DEVIATIONS, X_MARGIN = 36.0, 160  # of X, left and right of its mean; D is kept up to half of that
 BEYOND: Final = 1e-34
 """What outcomes of D beyond the window add to the infinite loss."""
 ROUNDING: Final = 1e-10
@@ -287,7 +287,7 @@ def mirrored_law(bits: int, probability: float) -> tuple[int, Floats]:
     """
     N, p = require_count("bits", bits), require_real("probability of a noise bit", probability, low=0.0, high=0.5)
     require(p > 0.0, "the probability of a noise bit must lie above 0", probability)
-    mean, reach = N * p, DEVIATIONS * math.sqrt(N * p * (1.0 - p)) + MARGIN
+    mean, reach = N * p, X_DEVIATIONS * math.sqrt(N * p * (1.0 - p)) + X_MARGIN
     first, last = max(0, math.floor(mean - reach)), min(N, math.ceil(mean + reach))
     if last - first > WIDEST:
         raise NotSupported(f"mirrored bits are for little noise: a deviation of {math.sqrt(2 * N * p * (1 - p)):.4g}")
