@@ -74,15 +74,20 @@ def test_a_file_of_an_older_version_or_of_unknown_sources_is_named():
         "unknown": {"machine": {"tacit": __version__, "processor": "one"}, "rows": []},
         "new": {"machine": {"tacit": __version__, "processor": "one"}, "source": "ab", "rows": []},
     }
-    assert age(found).startswith("2 of 3 files are stale")
-    assert age(found).endswith(f"`old` (0.1), `unknown` ({__version__})")
+    assert age(found).endswith(f"2 of 3 files, 0.1 (old), {__version__} (unknown)")
     assert "none" in age({"new": found["new"]})
     loop = [{"name": wanted, "ratio": 2.0} for name, wanted, _ in CHOSEN if name == "loop"]
-    for content, shown in ((found["old"], "0.1 (stale), one"), (found["new"], f"{__version__}, one")):
+    for content, shown in ((found["old"], "0.1 (stale)"), (found["new"], f"{__version__}")):
         one = {"name": "with a target", "ratio": 2.0, "target": 1.0}
         page = render({"loop": {**content, "rows": [*loop, one]}})
         assert page.count(f"| {shown} |") == len(loop)
         assert age({"loop": content}) in page
+        assert "Processor of the table: one." in page
+    two = {
+        "loop": {**found["new"], "rows": loop},
+        "browser": {"machine": {"tacit": "0", "processor": "two"}, "rows": []},
+    }
+    assert f"| {__version__}, one |" in render({**two, "a": {**found["old"], "rows": [one]}})
 
 
 @pytest.fixture

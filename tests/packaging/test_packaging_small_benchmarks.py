@@ -15,6 +15,11 @@ NAMES: Final = sorted(
 WORLD: Final = "riverswim:states=3,horizon=3"
 CELL: Final = {"A": 2, "H": 2, "K": 500, "estimate": True}
 QUICK: Final[dict[str, dict[str, Any]]] = {
+    "consistency": {"ROW_LENGTHS": (4, 8)},
+    "gradient": {"USERS": 2000},
+    "titration": {"WEEKS": 4, "MINUTES": 20},
+    "warm_start": {"WORLDS": {"treatment-bandit": 300}, "LOGS": 3, "SEEDS": 1, "EPISODES": 200},
+    "off_policy": {"REPLICATES": 4, "COMPARED": 2, "CASES": [("one step, lots of 1/2", "snips", "column", "central")]},
     "offline": {"WORLDS": ("treatment-bandit",), "SIZES": (300,), "LOGS": 2},
     "tokens": {"TOKENS": 4},
     "unit_costs": {"PEOPLE": 4000, "REPORTS": 40, "MESSAGES": 500, "_taking": lambda: {"name": "take", "ratio": None}},
@@ -24,9 +29,7 @@ SLOW: Final[dict[str, dict[str, Any]]] = {
     "adversarial": {"SIZES": ((4, 3, 2),)},
     "central": {"EPISODES": 300},
     "certify": {"MECHANISMS": {"central": ("batched",), "local": ("rr",), "shuffle": (None,)}},
-    "consistency": {"ROW_LENGTHS": (4, 8)},
     "exact_samplers": {"DRAWS": 2000, "SCALES": (20,)},
-    "gradient": {"USERS": 2000},
     "growth": {
         "counting": lambda: [("bucb", "central")],
         "AXES": {"S": (2, 3, 4), "A": (2, 3, 4), "H": (2, 3, 4), "K": (20, 40, 80)},
@@ -38,10 +41,9 @@ SLOW: Final[dict[str, dict[str, Any]]] = {
     "linear": {"PEOPLE": 300, "ALONE": 100},
     "local": {"EPISODES": 500},
     "logs": {"EPISODES": 500},
-    "off_policy": {"REPLICATES": 4, "COMPARED": 2, "CASES": [("one step, lots of 1/2", "snips", "column", "central")]},
     "plan": {"STUDIES": 4, "WORLDS": (("treatment-bandit", "uniform", "central"),)},
     "prompt": {"ROUNDS": 1, "PEOPLE": 300, "LARGE": 4, "EPSILONS": (1.0,), "COLD": ()},
-    "sealing": {"MANY": 2000, "MESSAGES": 400},
+    "sealing": {"MANY": 2000, "MESSAGES": 2000},
     "sizes": {
         "counting": lambda: [("bucb", "central")],
         "FIFTY": {"S": 50, **CELL},
@@ -49,8 +51,6 @@ SLOW: Final[dict[str, dict[str, Any]]] = {
     },
     "study_stage": {"PEOPLE": 200, "DIFFERENT": 20},
     "sweep": {"CELLS": 200},
-    "titration": {"WEEKS": 4, "MINUTES": 20},
-    "warm_start": {"WORLDS": {"treatment-bandit": 300}, "LOGS": 3, "SEEDS": 1, "EPISODES": 200},
 }
 IMPORTED: Final = ("browser", "dashboard", "features", "loop", "scaling", "shuffle_learners", "study", "support")
 """A browser, Node, or minutes even when small: only imported here."""
