@@ -311,7 +311,7 @@ class Result:
 
     @property
     def uniform_regret(self) -> float:
-        """Simulation only: the expected regret per episode of the uniform policy, of learning nothing; NaN if live."""
+        """Simulation only: the expected regret per episode of the uniform policy; NaN if live."""
         best, alike = self.resolved.optimal_value, self.resolved.uniform_value
         return math.nan if best is None or alike is None else best - alike
 
