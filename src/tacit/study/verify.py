@@ -19,7 +19,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from tacit.accounting.database import Connection
+from tacit.accounting.journal import Connection
 from tacit.accounting.terms import NOISE_KINDS
 from tacit.arguments import checked
 from tacit.documents import canonical, digest, json_values, without_seal
