@@ -49,7 +49,16 @@ from tacit.environments.live_sources import (
     spec_for_workers,
     spec_of,
 )
-from tacit.errors import ForeignCode, InvalidInput, NotSupported, UnknownName, require, require_count, require_real
+from tacit.errors import (
+    ForeignCode,
+    InvalidInput,
+    NotSupported,
+    UnknownName,
+    require,
+    require_count,
+    require_real,
+    with_suggestions,
+)
 from tacit.features import Features
 from tacit.policies import Policy, policy_from_dict, policy_to_dict
 from tacit.support import Support
@@ -276,6 +285,7 @@ class LiveWorld:
         return f"LiveWorld({self.source!r}, {sizes}, rewards in [{self.low:g}, {self.high:g}])"
 
 
+@with_suggestions()
 @checked
 def live(
     environment: str | gymnasium.Env[Any, Any] | Callable[..., gymnasium.Env[Any, Any]],
@@ -401,7 +411,8 @@ def build_live(
     kept = plain_options(options)
     made = None if stated is not None else make_source(source, dict(kept), by_function=by_function)
     horizon = known.horizon if horizon is None else horizon
-    rewards = _scaled_bounds(known, repeat) if rewards is None else rewards
+    if rewards is None and repeat in (None, known.repeat):  # the preset's bounds are those of its own decisions
+        rewards = known.rewards
     repeat = known.repeat if repeat is None else repeat
     ends = known.ends if ends is None else ends
     stationary = known.stationary if stationary is None else stationary
@@ -465,11 +476,6 @@ def build_live(
         support=support,
         read=made is None,
     )
-
-
-def _scaled_bounds(known: LivePreset, repeat: int | None) -> tuple[float, float] | None:
-    """The preset's bounds are those of its own decisions; of longer ones nobody has said anything."""
-    return known.rewards if repeat is None or repeat == known.repeat else None
 
 
 def _at_every_step(row: tuple[int, ...], H: int, S: int, A: int) -> tuple[tuple[int, ...], ...]:

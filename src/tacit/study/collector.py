@@ -54,6 +54,7 @@ from tacit.accounting.composition import epsilon_of
 from tacit.accounting.journal import Connection, Receipt
 from tacit.accounting.people import PeopleLedger
 from tacit.accounting.terms import NOISE_KINDS, NoiseKind
+from tacit.arguments import checked
 from tacit.documents import canonical, parse_json
 from tacit.errors import InvalidInput, require, require_count
 from tacit.protocol import Noise
@@ -270,6 +271,7 @@ class Collector:
         Where a test lets it fail.
     """
 
+    @checked
     def __init__(
         self,
         directory: str | Path,

@@ -12,7 +12,8 @@
 Propensities come from the column of the mapping, from a known rule (a policy by name), or are estimated from counts,
 which are released and charged first.
 
-A log over features (`FeatureMapping`) has weights only: ips and snips of feature policies, one decision per row.
+A log over features (`FeatureMapping`) has one decision per row: ips, snips, and dr with a linear model of released
+moments, q(x, a) = 1/2 + x·θ_a in [0, 1]. With right propensities dr needs no linear rewards. dm would need them.
 
 G1  Counts and vectors are released once each, calibrated so that the Gaussian shifts together are those of the claim;
     the certificate is the exact accountant's for both.
@@ -48,6 +49,7 @@ from tacit.errors import (
     require_real,
     with_suggestions,
 )
+from tacit.planning.linear_posterior import linear_posterior
 from tacit.planning.off_policy import (
     Interval,
     Model,
@@ -71,6 +73,7 @@ from tacit.release.values import DeviceValues, PolicyValues, PrivateValues
 from tacit.released.counts import CountShape
 from tacit.released.moments import MomentShape
 from tacit.study.episodes import Episodes, Progress, as_mapping, check_log
+from tacit.study.feature_learning import FeatureRequest, FeatureRows, deal_rows, release_rows
 from tacit.study.feature_mapping import FeatureMapping, read_feature_log
 from tacit.study.learning import LearnRequest, deal, kind_of, released_counts
 from tacit.study.log_source import LogSource
@@ -123,11 +126,11 @@ class EvaluationRequest:
         known = self.propensity in ("column", "estimated") if isinstance(self.propensity, str) else True
         require(known, "propensity must be 'column', 'estimated' or a policy", self.propensity)
         if isinstance(self.mapping, FeatureMapping) and (
-            self.estimator not in ("snips", "ips") or self.propensity == "estimated" or self.trust != "central"
+            self.estimator == "dm" or self.propensity == "estimated" or self.trust != "central"
         ):
             raise NotSupported(
-                "a log over features has no counts of states: dr, dm and estimated propensities need a model of them, "
-                "and devices know no rows of others; use snips or ips under trust central, with known propensities"
+                "a log over features has no counts of states: dm and estimated propensities need a model of them, and "
+                "devices know no rows of others; use snips, ips or dr under trust central, with known propensities"
             )
         if self.trust != "central":
             self._require_devices()
@@ -203,13 +206,17 @@ class EvaluationRequest:
         return (*weighed, LOG) if self.against_log else weighed
 
     @cached_property
-    def counts(self) -> LearnRequest | None:
-        """The release of counts, if there is one."""
+    def counts(self) -> LearnRequest | FeatureRequest | None:
+        """The release of counts, or of moments of rows, if there is one."""
         if self.estimator not in ("dm", "dr") and self.propensity != "estimated":
             return None
         share = COUNTS_SHARE[self.estimator] if self.listed else 1.0
-        mapping = cast("EpisodeMapping", self.mapping)
-        return LearnRequest(mapping=mapping, epsilon=self._part(share), delta=self.delta, people=self.people)
+        promised: Any = {"epsilon": self._part(share), "delta": self.delta}
+        m = self.mapping
+        if isinstance(m, FeatureMapping):
+            promised |= {"features": m.features, "actions": m.actions.names, "reward": (m.low, m.high)}
+            return FeatureRequest(reports_per_person=1, stage_people=(self.people,), **promised)
+        return LearnRequest(mapping=m, people=self.people, **promised)
 
     @cached_property
     def values(self) -> PrivateValues | DeviceValues | None:
@@ -244,12 +251,9 @@ class EvaluationRequest:
         events: list[Any] = []
         families: list[CertifiedFamily] = []
         if self.counts is not None:
-            plan, channels = self.counts.basis, self.counts.channels
-            events += plan.exposure(channels, 1)
-            std = plan.noise_std()
-            families += [
-                CertifiedFamily.of(f, noise=plan.name, std=std.get(f.name, std["rewards"])) for f in plan.families()
-            ]
+            beside = self.counts.certificate(noise)
+            events += beside.events or ()
+            families += beside.families
         if self.values is not None:
             events += self.values.events()
             families += self.values.certified()
@@ -460,6 +464,8 @@ def read_evaluated(
     if isinstance(policies, NamedPolicy | FeaturePolicy):
         policies = {"policy": policies}
     elif not isinstance(policies, Mapping):
+        listed = isinstance(policies, Sequence) and not isinstance(policies, str)
+        require(listed, "policies must be a policy, a list of them or a table by name", policies)
         policies = {f"policy {i + 1}": policy for i, policy in enumerate(policies)}
     asked["mapping"] = log.mapping if isinstance(log, Episodes) else _mapping(cast("Any", mapping))
     asked["policies"] = dict(policies)
@@ -482,12 +488,16 @@ def evaluate_episodes(request: EvaluationRequest, episodes: Episodes, noise: Noi
     certificate = request.certificate(kind_of(noise))
     require(certificate.holds, "the claim must hold", certificate.verdict)
     require_propensities(request, episodes)
-    payloads, model = [], None
-    if request.counts is not None:
+    payloads: list[bytes] = []
+    if isinstance(request.counts, FeatureRequest):
+        t, x = episodes.trajectories, cast("Floats", episodes.x)
+        rows = FeatureRows(x, t.actions[:, 0], t.rewards[:, 0], episodes.persons, episodes.people)
+        payloads += release_rows(request.counts, rows, deal_rows(rows, 1, "random", noise), noise)
+    elif request.counts is not None:
         channel, chosen = request.counts.channels[0], deal(episodes, 1, "random", noise)[0]
         bodies = [channel.encode(None if i < 0 else episodes.trajectory(int(i)), noise) for i in chosen]
         payloads.append(channel.release(channel.begin_secret(), bodies, TOTALS, noise)[1])
-        model = model_of(released_counts(request.counts, tuple(payloads)))
+    model = _model(request, tuple(payloads))
     if request.values is not None:
         payloads.append(request.values.payload(_people(request, episodes, model), noise))
     return evaluated(request, tuple(payloads), certificate)
@@ -526,7 +536,7 @@ def evaluated(request: EvaluationRequest, payloads: tuple[bytes, ...], certifica
     """Everything that follows from what was released (G2)."""
     wanted = (request.counts is not None) + (request.values is not None)
     require(len(payloads) == wanted, f"there must be {wanted} payloads", len(payloads))
-    model = None if request.counts is None else model_of(released_counts(request.counts, payloads[:1]))
+    model = _model(request, payloads[:1])
     found: dict[str, tuple[Interval, float | None, float | None]] = {}
     z, n, H = normal_quantile(request.confidence), request.people, request.mapping.horizon
     if request.estimator == "dm":
@@ -562,6 +572,13 @@ def evaluated(request: EvaluationRequest, payloads: tuple[bytes, ...], certifica
     return Evaluation(request=request, payloads=payloads, certificate=certificate, values=tuple(values))
 
 
+def _model(request: EvaluationRequest, payloads: tuple[bytes, ...]) -> Model | Floats | None:
+    """What was released of counts; θ[actions,d] of rows over features."""
+    if isinstance(request.counts, FeatureRequest):
+        return linear_posterior(*request.counts.sums(payloads)).mean
+    return None if request.counts is None else model_of(released_counts(request.counts, payloads))
+
+
 def _widened(value: Interval, z: float, request: EvaluationRequest, model: Model, name: str) -> Interval:
     """The interval with what estimated propensities add, and what those raised to the floor took away."""
     table, p = _table(request, name), _estimated(request, model)
@@ -591,6 +608,8 @@ def _table(request: EvaluationRequest, name: str) -> Floats:
 
 def _reach(request: EvaluationRequest, model: Model, name: str) -> tuple[float, float]:
     """Center and reach of the doubly robust value per step, from the public model."""
+    if isinstance(request.mapping, FeatureMapping):
+        return 0.5, 0.5 + request.cap  # |Σ π q - 1/2| + T |r - q|
     table, H = _table(request, name), request.mapping.horizon
     V, Q = backward(model, table, 0.5)
     # |V_0(s) - center| + T Σ_h max |r + V_{h+1}(s') - Q_h(s,a)| over actions that the policy takes
@@ -617,7 +636,7 @@ def _shares(model: Model) -> Floats:
     return np.asarray(np.where(total > 0.0, model.visits / np.where(total > 0.0, total, 1.0), 1.0))
 
 
-def _propensities(request: EvaluationRequest, episodes: Episodes, model: Model | None) -> Floats:
+def _propensities(request: EvaluationRequest, episodes: Episodes, model: Model | Floats | None) -> Floats:
     """[n,H]: the propensities of the logged actions."""
     t, H = episodes.trajectories, request.mapping.horizon
     if request.propensity == "column":
@@ -632,17 +651,16 @@ def _rule(request: EvaluationRequest) -> Floats:
     return np.asarray(cast("NamedPolicy", request.propensity).to_numpy())
 
 
-def _people(request: EvaluationRequest, episodes: Episodes, model: Model | None) -> PolicyValues:
+def _people(request: EvaluationRequest, episodes: Episodes, model: Model | Floats | None) -> PolicyValues:
     """Sensitive: u, s and c of every person and policy; or z."""
     t, H, n = episodes.trajectories, request.mapping.horizon, request.people
     real = np.arange(H) < episodes.lengths[:, None]
     columns = []
     for name in request.listed:
-        cap = 1.0 if name == LOG else request.cap
+        cap, policy = (1.0, None) if name == LOG else (request.cap, request.policies[name])
         if name == LOG:
             w: Floats = np.ones_like(t.rewards)
         else:
-            policy = request.policies[name]
             if isinstance(policy, FeaturePolicy):
                 taken = _of_rows(policy, episodes)
             else:
@@ -653,6 +671,14 @@ def _people(request: EvaluationRequest, episodes: Episodes, model: Model | None)
         if request.estimator == "dr":
             if name == LOG:
                 z: Floats = 2.0 * t.rewards.mean(axis=1) - 1.0
+            elif isinstance(policy, FeaturePolicy):
+                x, (center, reach) = (
+                    cast("Floats", episodes.x)[t.states[:, 0]],
+                    _reach(request, cast("Any", None), name),
+                )
+                q = np.clip(0.5 + x @ cast("Floats", model).T, 0.0, 1.0)
+                residuals = w[:, 0] * (t.rewards[:, 0] - q[np.arange(len(x)), t.actions[:, 0]])
+                z = ((policy.probabilities_of(x) * q).sum(axis=1) + residuals - center) / reach
             else:
                 V, Q = backward(cast("Model", model), _table(request, name), 0.5)
                 ahead = np.concatenate([V[np.arange(1, H), t.states[:, 1:]], np.zeros((len(w), 1))], axis=1)
