@@ -42,8 +42,7 @@ from tacit.runs.returns_report import (
     return_lines,
     returns_json,
 )
-from tacit.runs.trial_arms import trial_of_run
-from tacit.runs.trial_result import TrialResult
+from tacit.runs.trial_result import TrialResult, trial_of_run
 from tacit.simulation.judges.games import LossMeasures
 from tacit.simulation.judges.live import ReturnMeasures
 from tacit.simulation.judges.softmax import Objective
