@@ -108,7 +108,6 @@ def render(found: Measured) -> str:
         if row["name"] == wanted
     ]
     missed = sum(met(row) is False for content in found.values() for row in content["rows"])
-    on = ", ".join(processors(found))
     return _PAGE.format(
         words=words(found),
         rows="\n".join(lines),
