@@ -401,7 +401,8 @@ def build_live(
     kept = plain_options(options)
     made = None if stated is not None else make_source(source, dict(kept), by_function=by_function)
     horizon = known.horizon if horizon is None else horizon
-    rewards = _scaled_bounds(known, repeat) if rewards is None else rewards
+    if rewards is None and repeat in (None, known.repeat):  # the preset's bounds are those of its own decisions
+        rewards = known.rewards
     repeat = known.repeat if repeat is None else repeat
     ends = known.ends if ends is None else ends
     stationary = known.stationary if stationary is None else stationary
@@ -465,11 +466,6 @@ def build_live(
         support=support,
         read=made is None,
     )
-
-
-def _scaled_bounds(known: LivePreset, repeat: int | None) -> tuple[float, float] | None:
-    """The preset's bounds are those of its own decisions; of longer ones nobody has said anything."""
-    return known.rewards if repeat is None or repeat == known.repeat else None
 
 
 def _at_every_step(row: tuple[int, ...], H: int, S: int, A: int) -> tuple[tuple[int, ...], ...]:

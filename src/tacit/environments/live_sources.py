@@ -59,21 +59,6 @@ CARTPOLE_FINE: Final = tiles(low=(-0.75, -0.75, -0.2, -2.0), high=(0.75, 0.75, 0
 """Place, speed, angle and its speed: 900 bins, far more than a table can learn in private from few people."""
 
 
-def _dealer() -> tuple[int, ...]:
-    """Stick (0) with 17 or more, hit (1) below: the rule of the dealer."""
-    return tuple(1 if hand < 4 else 0 for hand in range(7) for _ in range(4))
-
-
-def _lean() -> tuple[int, ...]:
-    """Push to the right (1) where the pole leans to the right."""
-    return tuple(1 if angle >= 3 else 0 for angle in range(6) for _ in range(3))
-
-
-def _far() -> tuple[int, ...]:
-    """Up to the top row, along it, and down the last column: up 0, right 1, down 2, left 3."""
-    return tuple(2 if s % 12 == 11 else (1 if s < 12 else 0) for s in range(48))
-
-
 PRESETS: Final[dict[str, LivePreset]] = {
     "Blackjack-v1": LivePreset(
         summary="hit or stick against a dealer",
@@ -82,7 +67,8 @@ PRESETS: Final[dict[str, LivePreset]] = {
         discretiser=BLACKJACK,
         actions=2,
         stationary=True,
-        policies={"dealer": _dealer()},
+        # Stick (0) with 17 or more, hit (1) below: the rule of the dealer.
+        policies={"dealer": tuple(1 if hand < 4 else 0 for hand in range(7) for _ in range(4))},
     ),
     "CartPole-v1": LivePreset(
         summary="keep a pole upright for 100 steps",
@@ -93,7 +79,8 @@ PRESETS: Final[dict[str, LivePreset]] = {
         actions=2,
         grids={"fine": CARTPOLE_FINE},
         stationary=True,
-        policies={"lean": _lean()},
+        # Push to the right (1) where the pole leans to the right.
+        policies={"lean": tuple(1 if angle >= 3 else 0 for angle in range(6) for _ in range(3))},
     ),
     "CliffWalking-v1": LivePreset(
         summary="cross a field beside a cliff",
@@ -102,7 +89,8 @@ PRESETS: Final[dict[str, LivePreset]] = {
         discretiser=Numbers(count=48),
         actions=4,
         stationary=True,
-        policies={"far": _far()},
+        # Up to the top row, along it, and down the last column: up 0, right 1, down 2, left 3.
+        policies={"far": tuple(2 if s % 12 == 11 else (1 if s < 12 else 0) for s in range(48))},
     ),
     "FrozenLake-v1": LivePreset(
         summary="cross a slippery lake",

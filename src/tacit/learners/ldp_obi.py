@@ -260,7 +260,11 @@ class LDPOBI(KernelLearner[LDPOBIBelief, Totals, CountStatistics]):
 
 def make_ldp_obi(request: CountRequest) -> LDPOBI | UCBVI:
     """The learner that a request amounts to."""
-    chosen = {name: _number(name, request.options[name]) for name in TUNING if name in request.options}
+    chosen = {
+        name: require_real(f"{name} of ldp-obi", number_from(request.options[name]))
+        for name in TUNING
+        if name in request.options
+    }
     if request.chosen == "practical":
         if chosen:
             raise InvalidInput(f"the practical rule has no {', '.join(chosen)}; use constants 'theory' or 'printed'")
@@ -274,7 +278,3 @@ def make_ldp_obi(request: CountRequest) -> LDPOBI | UCBVI:
     else:
         precision = request.sums("ldp-obi")
     return LDPOBI(shape=request.shape, precision=precision, users_per_batch=request.users_per_batch, **chosen)
-
-
-def _number(name: str, text: str) -> float:
-    return require_real(f"{name} of ldp-obi", number_from(text))

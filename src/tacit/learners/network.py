@@ -190,16 +190,8 @@ class NetworkLearner(SoftmaxLearner):
         d, S, A = shape.dimension, shape.num_states, shape.num_actions
         rows = (d + 1 if public.damping > 0.0 else 1) + int(public.kl < math.inf)
         theta = first_weights(public.inputs.shape[1], public.hidden, A)
-        return NetworkBelief(
-            theta=theta,
-            table=np.zeros((1, S, A)),
-            sampled=theta.copy(),
-            baseline=np.full(1, public.baseline),
-            precision=np.zeros(2),
-            iterates=np.zeros(1, dtype=np.int64),
-            scratch=np.zeros((rows, d)),
-            features=np.zeros((S, A, d)),
-        )
+        common = super().begin()._replace(theta=theta, sampled=theta.copy(), scratch=np.zeros((rows, d)))
+        return NetworkBelief(*common, features=np.zeros((S, A, d)))
 
     def query(self, belief: Any) -> SoftmaxQuery:
         """The gradient at the network of the belief, of users who follow it."""

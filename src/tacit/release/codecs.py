@@ -81,7 +81,8 @@ class SlotCodec:
     def encode(self, user: User | None, noise: Noise) -> bytes:
         """The slot, drawn without looking at the data, and its bits."""
         slot = int(self.slots[uniform_below(len(self.slots), noise)])
-        bits = self._bits(slot, self._hot(slot, user, noise), noise)
+        hot = self._hot(slot, user, noise)
+        bits = self._mechanism(slot).sent_bits(self._cells[slot % 2], hot, noise)
         padded = np.zeros(8 * (self.size - self._head), dtype=np.uint8)
         padded[: len(bits)] = bits
         return slot.to_bytes(self._head, "little") + np.packbits(padded, bitorder="little").tobytes()
@@ -96,10 +97,6 @@ class SlotCodec:
         states, actions, rewards = user
         ones = rounded_rewards(rewards, noise).astype(np.int64)
         return hot_cell(self.shape, slot, states, actions, ones)
-
-    def _bits(self, slot: int, hot: int, noise: Noise) -> Ints:
-        """The randomized vector of a slot whose true cell this is."""
-        return self._mechanism(slot).sent_bits(self._cells[slot % 2], hot, noise)
 
     def check(self, body: bytes) -> None:
         """A slot that exists, no bits beyond its cells, and, of a subset, as many as it has."""

@@ -33,7 +33,7 @@ from tacit.accounting.units import largest_report_epsilon
 from tacit.errors import InvalidInput, NotSupported, UnknownName, require, require_count
 from tacit.noise.continual.counter import ContinualCounter
 from tacit.noise.continual.tree import LaplaceTree, tree_levels
-from tacit.noise.one_slot import OneSlot, calibrated_slot
+from tacit.noise.one_slot import OneSlot
 from tacit.noise.protocol import Randomizer
 from tacit.noise.randomized_response import RandomizedResponse
 from tacit.noise.table import MECHANISMS as TABLE
@@ -420,7 +420,7 @@ def _for_reports(
     epsilon, delta, g = claim.epsilon, claim.delta, claim.unit.reports
     if issubclass(kind, OneSlot):
         vectors = Family(name="slots", up=g, down=g, shift=1.0)
-        each = epsilon if g == 1 else calibrated_slot(_one_vector, (vectors,), epsilon, delta).epsilon
+        each = epsilon if g == 1 else UnaryEncoding.calibrate((vectors,), epsilon, delta).epsilon
         outcome, transition = kind.tight(shape, families, each, delta)
         return outcome, transition
     many = tuple(replace(family, up=g * family.up, down=g * family.down) for family in families)
@@ -429,10 +429,6 @@ def _for_reports(
     else:
         outcome, transition = kind.tight(shape, many, epsilon, delta)
     return outcome, transition
-
-
-def _one_vector(epsilon: float) -> UnaryEncoding:
-    return UnaryEncoding(epsilon=epsilon, slots=1, feeding=1)
 
 
 def _for_unit(claim: PrivacyClaim, made: Callable[[float], P]) -> P:

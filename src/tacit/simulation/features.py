@@ -27,6 +27,7 @@ from tacit.environments.bandits import FeatureBandit
 from tacit.environments.discretise import Rows
 from tacit.environments.live import LiveWorld, clipped, scaled
 from tacit.environments.state_features import SeenMDP
+from tacit.environments.tabular import TabularMDP
 from tacit.errors import InvalidInput, NotSupported, require
 from tacit.kernels import inlined, lean_kernel
 from tacit.planning.dynamic import solve, value_of
@@ -423,27 +424,34 @@ class SeenJudge(TabularJudge):
         super().see(learner, belief, lifted, users, done, number)
 
 
-class SeenWorld:
-    """A world seen through features, for learners of counts and of returns."""
+class SizedWorld:
+    """What worlds with a horizon, states (or features in their place) and actions share."""
 
-    def __init__(self, seen: SeenMDP) -> None:
-        self.environment, self.name = seen, seen.name
+    def __init__(self, environment: Any) -> None:
+        self.environment, self.name = environment, environment.name
 
     def fits(self, shape: Any, part: str) -> None:
-        """Raise unless horizon, features and actions agree: kernels do not check their indices."""
-        seen = self.environment
-        wanted = (seen.horizon, seen.num_states, seen.num_actions)
-        sizes = (shape.horizon, shape.num_states, shape.num_actions)
-        require(sizes == wanted, f"the {part} must have the horizon, features, actions {wanted} of the world", sizes)
+        """Raise unless horizon, states and actions agree: kernels do not check their indices."""
+        wanted, sizes = ((sized.horizon, sized.num_states, sized.num_actions) for sized in (self.environment, shape))
+        require(sizes == wanted, f"the {part} must have the horizon, states, actions {wanted} of the world", sizes)
+
+
+@lru_cache(maxsize=16)  # the runs of a sweep share their table
+def tabular_values(mdp: TabularMDP) -> tuple[float, float]:
+    """V* and the value of the uniform policy, averaged over first states."""
+    P, r = np.array(mdp.stage_P), np.array(mdp.stage_r)
+    _, best, _ = solve(P, r, mdp.horizon)
+    uniform = uniform_policy(mdp.horizon, mdp.num_states, mdp.num_actions)
+    found = value_of(P, r, uniform.probabilities(mdp.num_actions))
+    return float(mdp.rho @ best[0]), float(mdp.rho @ found[0])
+
+
+class SeenWorld(SizedWorld):
+    """A world seen through features, for learners of counts and of returns."""
 
     def values(self) -> tuple[float, float]:
         """V* over the states, and the value of the uniform policy."""
-        mdp = self.environment.mdp
-        P, r = np.array(mdp.stage_P), np.array(mdp.stage_r)
-        _, best, _ = solve(P, r, mdp.horizon)
-        uniform = uniform_policy(mdp.horizon, mdp.num_states, mdp.num_actions)
-        found = value_of(P, r, uniform.probabilities(mdp.num_actions))
-        return float(mdp.rho @ best[0]), float(mdp.rho @ found[0])
+        return tabular_values(self.environment.mdp)
 
     def sampler(self, learner: Any, *, episodes: int, seed: int) -> SeenSampler:
         """One by one where the learner plans after every user."""

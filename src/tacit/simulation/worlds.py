@@ -15,7 +15,6 @@ An environment of another package may be a `World` itself.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from functools import lru_cache
 from typing import Any, Final, NamedTuple, TypeVar
 
 import numpy as np
@@ -43,16 +42,15 @@ from tacit.environments.tabular import TabularMDP
 from tacit.errors import InvalidInput, NotSupported, require
 from tacit.kernels import inlined, kernel, lean_kernel
 from tacit.learners.network import NetworkLearner
-from tacit.planning.dynamic import solve, value_of
 from tacit.planning.layered import layered_geometry, layered_shape
-from tacit.policies import LayeredPolicy, tabular, uniform_policy
+from tacit.policies import LayeredPolicy, tabular
 from tacit.protocol import Kernel, Plan, Query, Totals, World
 from tacit.released.batches import BatchQuery
 from tacit.released.gradients import DoseQuery, SoftmaxQuery
 from tacit.released.losses import LayeredShape, LossQuery
 from tacit.released.moments import MomentQuery
 from tacit.released.returns import ReturnQuery
-from tacit.simulation.features import FeatureWorld, LiveFeatureWorld, SeenWorld
+from tacit.simulation.features import FeatureWorld, LiveFeatureWorld, SeenWorld, SizedWorld, tabular_values
 from tacit.simulation.judges.games import GameJudge, expected_loss, hindsight, loss_truth
 from tacit.simulation.judges.live import LiveJudge
 from tacit.simulation.judges.softmax import DoseJudge, NetworkJudge, SoftmaxJudge
@@ -85,20 +83,10 @@ class LiveSampler:
         return join_live(counted) if plan.groups else counted[0]
 
 
-class LiveCountWorld:
+class LiveCountWorld(SizedWorld):
     """A live world for learners of counts."""
 
     counts = True
-
-    def __init__(self, world: LiveWorld) -> None:
-        self.environment, self.name = world, world.name
-
-    def fits(self, shape: Any, part: str) -> None:
-        """Raise unless horizon, states and actions agree."""
-        world = self.environment
-        wanted = (world.horizon, world.num_states, world.num_actions)
-        sizes = (shape.horizon, shape.num_states, shape.num_actions)
-        require(sizes == wanted, f"the {part} must have the horizon, states, actions {wanted} of the world", sizes)
 
     def values(self) -> tuple[float, float]:
         """Nobody knows them."""
@@ -332,31 +320,12 @@ class DoseSampler:
         return drawn
 
 
-class _Tabular:
+class _Tabular(SizedWorld):
     """What the worlds of a tabular MDP share."""
-
-    def __init__(self, mdp: TabularMDP) -> None:
-        self.environment, self.name = mdp, mdp.name
-
-    def fits(self, shape: Any, part: str) -> None:
-        """Raise unless horizon, states and actions agree: kernels do not check their indices."""
-        mdp = self.environment
-        wanted = (mdp.horizon, mdp.num_states, mdp.num_actions)
-        sizes = (shape.horizon, shape.num_states, shape.num_actions)
-        require(sizes == wanted, f"the {part} must have the horizon, states, actions {wanted} of the mdp", sizes)
 
     def values(self) -> tuple[float, float]:
         """V* and the value of the uniform policy, averaged over first states."""
-        return _tabular_values(self.environment)
-
-
-@lru_cache(maxsize=16)  # the runs of a sweep share their table
-def _tabular_values(mdp: TabularMDP) -> tuple[float, float]:
-    P, r = np.array(mdp.stage_P), np.array(mdp.stage_r)
-    _, best, _ = solve(P, r, mdp.horizon)
-    uniform = uniform_policy(mdp.horizon, mdp.num_states, mdp.num_actions)
-    found = value_of(P, r, uniform.probabilities(mdp.num_actions))
-    return float(mdp.rho @ best[0]), float(mdp.rho @ found[0])
+        return tabular_values(self.environment)
 
 
 class TabularWorld(_Tabular):

@@ -72,6 +72,14 @@ class LevelCounts(NamedTuple):
         return "LevelCounts()"  # never their contents
 
 
+def _require_labels(body: bytes, size: int, limits: Ints) -> None:
+    """Raise unless this is a cover report or has labels below these limits."""
+    require(len(body) == size, f"a body must have {size} bytes", len(body))
+    labels: NDArray[np.uint16] = np.frombuffer(body, dtype=LABEL)
+    if not ((labels < limits).all() or (labels == COVER).all()):
+        raise InvalidInput("the labels of a body must lie in the public sizes; encode with the channel's own")
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrajectoryBody:
     """The public format of a body.
@@ -132,11 +140,7 @@ class TrajectoryBody:
 
     def check(self, body: bytes) -> None:
         """Raise unless a device could have sent this."""
-        require(len(body) == self.size, f"a body must have {self.size} bytes", len(body))
-        labels: NDArray[np.uint16] = np.frombuffer(body, dtype=LABEL)
-        inside = bool((labels < self._limits()).all()) or bool((labels == COVER).all())
-        if not inside:
-            raise InvalidInput("the labels of a body must lie in the public sizes; encode with the channel's own")
+        _require_labels(body, self.size, self._limits())
 
     def decode(self, bodies: Sequence[bytes]) -> Decoded:
         """What the people of a stage sent; what slipped past `check` is clipped, so nobody counts for more."""
@@ -276,11 +280,7 @@ class LossBody:
 
     def check(self, body: bytes) -> None:
         """Raise unless a device could have sent this."""
-        require(len(body) == self.size, f"a body must have {self.size} bytes", len(body))
-        labels: NDArray[np.uint16] = np.frombuffer(body, dtype=LABEL)
-        inside = bool((labels < self._limits()).all()) or bool((labels == COVER).all())
-        if not inside:
-            raise InvalidInput("the labels of a body must lie in the public sizes; encode with the channel's own")
+        _require_labels(body, self.size, self._limits())
 
     def sums(self, body: bytes) -> LossSums:
         """What this user adds; nothing for a cover report, and never more than once to a counter."""
