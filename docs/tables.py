@@ -61,7 +61,7 @@ def frontier_tables() -> dict[str, str]:
 def case_tables() -> dict[str, str]:
     """The raw tables of the pages about cases and about linear learners, from the committed results."""
     from papers.cases import classics, recommender, recommender_package, titration_budget, titration_measures
-    from papers.features.page import frontier_table, load
+    from papers.features.page import bars_table, frontier_table, load, misspecified_table
 
     def read(name: str, file: str) -> Any:
         return json.loads((FOLDER.parents[1] / "results" / "cases" / name / file).read_text(encoding="utf-8"))
@@ -76,7 +76,10 @@ def case_tables() -> dict[str, str]:
     for name in ("titration-budget", "titration-budget-large"):
         cells = [cell for cell in read(name, "cells.json")["runs"] if cell["complete"]]
         made[name] = titration_budget.table(cells)
-    made["linear-learners"] = frontier_table(load()["frontier"])
+    linear = load()
+    made["linear-learners"] = frontier_table(linear["frontier"])
+    made["linear-sizes"] = bars_table(linear["bars"])
+    made["linear-worlds"] = misspecified_table(linear["misspecified"])
     return {f"{name}.csv": csv_of(table) for name, table in made.items()}
 
 

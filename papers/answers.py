@@ -54,7 +54,7 @@ ASKED: Final = (
 """Where calibrations ask the accountant, and by which name."""
 EVENTS: Final = "tacit.accounting.events"
 ABOVE: Final = (
-    ("tacit.runs.assemble", "assemble"),
+    ("tacit.runs.assemble", "assembled"),
     ("tacit.release.table", "_made"),
     ("tacit.release.table", "_randomized"),
     ("tacit.release.shuffle_release", "_noise"),

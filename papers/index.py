@@ -9,6 +9,7 @@ A test regenerates all of them and compares. Run it where `docs` and `results` l
 
 from __future__ import annotations
 
+import re
 import sys
 from collections import Counter
 from collections.abc import Mapping
@@ -99,15 +100,20 @@ def tables(states: Mapping[str, Staleness]) -> dict[str, str]:
 
 
 def card_block(card: str, states: Mapping[str, Staleness]) -> str:
-    """The state of the results of a card, one line each; why some are stale."""
-    lines = []
+    """The state of the results of a card: those that are current in one line, the others with the reason."""
+    lines, current = [], []
     for name, state in states.items():
         if not any(name == part or (part.endswith("/") and name.startswith(part)) for part in CARDS[card]):
             continue
-        reasons = "; ".join(dict.fromkeys(why for _, why in state.stale))
+        if re.fullmatch(r"\d+ runs current", state.words):
+            current.append(f"`{name}` ({', '.join(state.versions)})")
+            continue
+        reasons = "; ".join(dict.fromkeys(re.sub(r"\[([^|\]]+?) \|[^\]]*\]", r"\1", why) for _, why in state.stale))
         stale = f" Stale: {reasons}." if state.stale else ""
         lines.append(f"- `{name}` ({', '.join(state.versions)}): {state.words}.{stale}")
-    return "\n".join(lines)
+    return "\n".join(
+        [*([f"Current: {', '.join(current)}."] if current else []), *([""] if current and lines else []), *lines]
+    )
 
 
 def with_block(text: str, block: str) -> str:

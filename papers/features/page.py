@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["FIGURE", "PAGE", "digest", "draw", "load", "render"]
+__all__ = ["FIGURE", "PAGE", "bars_table", "digest", "draw", "frontier_table", "load", "misspecified_table", "render"]
 
 ROOT: Final = Path(__file__).parents[2]
 RESULTS: Final = ROOT / "results" / "features"
@@ -172,14 +172,27 @@ def draw(found: Mapping[str, list[Row]]) -> Figure:
     return figure
 
 
+def _ranges(rows: Iterable[Row]) -> dict[str, str]:
+    """The least and the greatest share of the linear learner and of tables, in worlds of both kinds."""
+    found: dict[str, list[float]] = {}
+    for row in rows:
+        model, table = row["cell"]["model"], row["cell"]["learner"] == "table"
+        if model != "xor-product":
+            name = ("xor_table" if table else "xor_linear") if model == "xor" else "binned" if table else "linear"
+            found.setdefault(name, []).append(row["share"])
+    return {
+        name: f"{max(shares):.2f}" if name == "xor_table" else f"{min(shares):.2f} to {max(shares):.2f}"
+        for name, shares in found.items()
+    }
+
+
 def render(found: Mapping[str, list[Row]]) -> str:
     """The page."""
     return (
         (Path(__file__).parent / "page.md")
         .read_text(encoding="utf-8")
         .format(
-            bars=bars_table(found["bars"]),
-            misspecified=misspecified_table(found["misspecified"]),
+            **_ranges(found["misspecified"]),
             published=published_table(found["published"]),
             seeds=len(found["frontier"][0]["seeds"]) if found["frontier"] else 0,
             least=_times(found["frontier"], 20, 20_000),

@@ -17,6 +17,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from functools import wraps
 from inspect import signature
+from operator import index
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, ParamSpec, TypeVar
 
@@ -168,7 +169,8 @@ def with_suggestions(**examples: str) -> Callable[[Callable[P, R]], Callable[P, 
     """
 
     def decorated(function: Callable[P, R]) -> Callable[P, R]:
-        name, known = function.__name__, list(signature(function).parameters)
+        name = function.__qualname__.removesuffix(".__init__")
+        known = [option for option in signature(function).parameters if option != "self"]
 
         @wraps(function)
         def checked(*args: P.args, **kwargs: P.kwargs) -> R:
@@ -210,14 +212,16 @@ def require_count(name: str, value: object, least: int = 1, most: int = MAX_COUN
     ...
     tacit.errors.InvalidInput: episodes must be a whole number of at most 9007199254740992, got 100000000000000000000
     """
-    whole = isinstance(value, int) or (hasattr(value, "__index__") and not isinstance(value, bool))
-    if isinstance(value, bool) or not whole or int(value) < least:  # type: ignore[call-overload]
+    number = least - 1
+    if not isinstance(value, bool):
+        with contextlib.suppress(TypeError):  # which arrays of several numbers raise, too
+            number = index(value)  # type: ignore[arg-type]
+    if number < least:
         raise InvalidInput(f"{name} must be a whole number of at least {least}, got {value!r}")
-    number = int(value)  # type: ignore[call-overload]
     if number > most:
         shown = number if number < 10**30 else f"a number of {int(math.log10(number)) + 1} digits"
         raise InvalidInput(f"{name} must be a whole number of at most {most}, got {shown}")
-    return number  # type: ignore[no-any-return]
+    return number
 
 
 def nearest(name: str, known: Iterable[str]) -> str | None:
@@ -280,7 +284,8 @@ def require_real(
     1.0
     """
     try:
-        number = math.nan if isinstance(value, bool | str | bytes) else float(value)  # type: ignore[arg-type]
+        other = isinstance(value, bool | str | bytes) or type(value).__name__ in ("bool", "bool_")  # of NumPy
+        number = math.nan if other else float(value)  # type: ignore[arg-type]
     except (TypeError, ValueError, OverflowError):
         number = math.nan
     if not (math.isfinite(number) and (number > low if open_low else number >= low) and number <= high):

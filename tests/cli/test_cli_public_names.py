@@ -10,7 +10,7 @@ import pytest
 
 import tacit
 
-API = Path(__file__).parents[2] / "docs" / "api.md"
+REFERENCE = Path(__file__).parents[2] / "docs" / "reference.md"
 CPU_SECONDS = 1.0
 
 
@@ -25,18 +25,10 @@ def test_every_public_name_is_there_and_documented(name):
     found = getattr(tacit, name)
     if name != "__version__":
         assert (inspect.getdoc(found) or "").strip(), f"{name} has no docstring"
-    rows = [line for line in API.read_text().splitlines() if line.startswith(f"| `tacit.{name}` |")]
-    assert len(rows) == 1, f"docs/api.md must describe tacit.{name} in one row"
-    assert len(rows[0].split("|")[2].split()) >= 2
-
-
-def test_the_page_names_nothing_else():
-    rows = [line for line in API.read_text().splitlines() if line.startswith("| `tacit.")]
-    assert {row.split("`")[1].removeprefix("tacit.") for row in rows} == set(tacit.__all__)
 
 
 def test_the_reference_shows_every_public_name():
-    page = (API.parent / "reference.md").read_text()
+    page = REFERENCE.read_text()
     shown = set(re.findall(r"^\.\. auto(?:function|class|exception):: tacit\.(\w+)$", page, flags=re.MULTILINE))
     assert shown == set(tacit.__all__) - {"__version__"}
 

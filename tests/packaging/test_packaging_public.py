@@ -22,13 +22,10 @@ def test_all_is_sorted_and_documented():
     assert list(tacit.__all__) == sorted(tacit.__all__)
     assert len(set(tacit.__all__)) == len(tacit.__all__)
     assert dir(tacit) == list(tacit.__all__)
-    page = (ROOT / "docs" / "api.md").read_text(encoding="utf-8") if (ROOT / "docs" / "api.md").exists() else None
     for name in tacit.__all__:
         found = getattr(tacit, name)
         if name != "__version__":
             assert (found.__doc__ or "").strip(), f"tacit.{name} has no docstring"
-        if page is not None:
-            assert name in page, f"docs/api.md does not mention tacit.{name}"
 
 
 def test_the_reference_lists_every_name_with_an_example_that_runs():

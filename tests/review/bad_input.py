@@ -28,6 +28,7 @@ import traceback
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -260,6 +261,13 @@ BAD: tuple[Any, ...] = (None, True, "", "abc", -1, 0, 1.5, float("nan"), float("
                         object())  # fmt: skip
 
 
+@cache
+def _result() -> Any:
+    import tacit
+
+    return tacit.run(environment=WORLD, learner="psrl", episodes=6, seeds=1, workers=1)
+
+
 def _calls() -> dict[str, tuple[Callable[..., Any], dict[str, Any]]]:
     """Right calls: a name -> the function, its arguments."""
     import numpy as np
@@ -268,6 +276,7 @@ def _calls() -> dict[str, tuple[Callable[..., Any], dict[str, Any]]]:
     from tacit.accounting.claims import PrivacyClaim, PrivacyUnit
     from tacit.accounting.events import GaussianEvent, LaplaceEvent
     from tacit.accounting.ledger import Ledger
+    from tacit.study import Collector, Device, Study
     from tacit.study.design import plan_study
 
     unit = PrivacyUnit(reports=1, per_stage=1)
@@ -287,7 +296,32 @@ def _calls() -> dict[str, tuple[Callable[..., Any], dict[str, Any]]]:
          "fallback", "baseline", "loss_budget", "sees", "learner"), ...,
     )  # fmt: skip
     one = np.full((2, 1, 1, 1), 1.0)
+    bandit = {"actions": ["a", "b"], "features": tacit.Features(age=(18, 90)), "reward": (0, 1), "trust": "central",
+              "epsilon": 1.0, "delta": 1e-6, "reports_per_person": 1}  # fmt: skip
+    rows = [{"age": 20, "action": "a", "reward": 1.0, "person": i} for i in range(40)]
+    fit = {"action": "action", "reward": "reward", "person": "person"}
+    result = _result()
     return {
+        "Policy.act": (result.policy.act, {"state": 0, "step": 1}),
+        "NamedPolicy.act": (result.named_policy.act, {"step": 0, "state": 0}),
+        "export_bundle": (tacit.export_bundle, {"result": result, "path": "new.json", "seed": ..., "key": ...}),
+        "evaluate": (tacit.evaluate, {"policies": result.named_policy, "log": "log.csv", "mapping": "mapping.json",
+                                      "epsilon": 1.0, "delta": 1e-6, "propensity": "estimated", "estimator": ...,
+                                      "confidence": ..., "trust": ..., "weight_cap": ..., "ledger": ...}),
+        "Study": (Study, {"directory": "study", "key": ..., "collector": ..., "database": ...}),
+        "Collector": (Collector, {"directory": "collector", "key": ..., "learner": ..., "database": ...}),
+        "Device": (Device, {"directory": "device", "cap": 1.0, "floor": 1, "key": None}),
+        "RemoteDevice": (tacit.RemoteDevice, {"directory": None, "shuffler": "http://127.0.0.1:9", "pins": {},
+                                              "name": "ada", "cap": 1.0, "floor": 1}),
+        "plan": (tacit.plan, {"people": 1000, "states": 2, "actions": 2, "horizon": 2, "trust": "central",
+                              "effect": 0.1, "delta": 1e-6, "baseline": ..., "epsilon": 1.0, "power": ...,
+                              "share": ..., "alpha": ..., "stationary": ...}),
+        "Features": (tacit.Features, {"age": (18, 90)}),
+        "Features.encode": (tacit.Features(age=(18, 90)).encode, {"rows": [[20.0]]}),
+        "LinearBandit": (lambda **given: tacit.LinearBandit(**given).fit(rows, **fit), bandit),
+        "LinearBandit.fit": (tacit.LinearBandit(**bandit).fit, {"rows": rows, **fit}),
+        "simulate": (tacit.simulate, {"environment": tacit.make_environment(WORLD), "learner": None,
+                                      "privatizer": None, "episodes": 4, "seed": 0}),
         "run": (tacit.run, {**run, **options}),
         "compare": (tacit.compare, {"path": "two.toml", "workers": 1, "name": ..., "out": ..., "engine": ...}),
         "plan_study": (plan_study, {**study, **more}),
@@ -336,9 +370,35 @@ def bad_calls() -> list[tuple[str, Callable[[], object]]]:
             if not open_ended and parameter not in known:
                 continue
             for bad in BAD:
-                shown = "object()" if type(bad) is object else repr(bad)
-                found.append((f"{name}({parameter}={shown})", _bound(function, {**given, parameter: bad})))
+                found.append((_case(name, parameter, bad), _bound(function, {**given, parameter: bad})))
     return found
+
+
+ONCE = {"run(trust=None)", "run(out=1.5)", "run(epsilon=True)", "run(epsilon='abc')", "load(directory=None)",
+        "compare(path=[])", "plan_study(states='abc')", "TabularMDP(horizon=1000000000000)", "live(rewards=True)",
+        "data_check(log=object())", "simulate(environment='abc')"}  # fmt: skip
+"""What was taken silently, or ended in an error from inside."""
+
+
+@cache
+def wrong_types() -> frozenset[str]:
+    """The cases whose argument is of no type that the signature names, and those that were once taken silently."""
+    from tacit.arguments import _parts
+
+    found = set(ONCE)
+    for name, (function, right) in _calls().items():
+        known = inspect.signature(function).parameters
+        names = vars(sys.modules[function.__module__])
+        for parameter, bad in ((one, bad) for one in right if one in known for bad in BAD):
+            annotation = known[parameter].annotation
+            parts = None if annotation is inspect.Parameter.empty else _parts(str(annotation), names)
+            if parts is not None and not any(fits(bad) for fits in parts[1]):
+                found.add(_case(name, parameter, bad))
+    return frozenset(found)
+
+
+def _case(name: str, parameter: str, bad: object) -> str:
+    return f"{name}({parameter}={'object()' if type(bad) is object else repr(bad)})"
 
 
 def _bound(function: Callable[..., object], arguments: dict[str, Any]) -> Callable[[], object]:

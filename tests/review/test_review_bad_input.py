@@ -34,9 +34,20 @@ def place(tmp_path_factory) -> Path:
 
 
 def ended_otherwise(cases, place: Path) -> list[str]:
+    """How cases end that should be refused, or accepted where the argument is of a type that the signature names."""
+    wrong = bad_input.wrong_types()
     return [
-        f"{one.kind}: {one.case}: {one.words}" for one in bad_input.run_cases(cases, place) if one.kind not in KNOWN
+        f"{one.kind}: {one.case}: {one.words}"
+        for one in bad_input.run_cases(cases, place)
+        if one.kind not in KNOWN or (one.kind == "accepted" and one.case in wrong)
     ]
+
+
+def test_what_was_taken_silently_is_among_the_calls_and_refused(place):
+    named = [case for case in bad_input.calls() if case[0] in bad_input.ONCE]
+    assert len(named) == len(bad_input.ONCE)
+    assert ended_otherwise(named, place) == []
+    assert len(bad_input.wrong_types()) > 900
 
 
 def test_there_are_as_many_cases_as_promised():

@@ -242,6 +242,20 @@ def test_a_run_in_code_of_its_writer_verifies_where_that_code_is_unknown(
     assert load_bundle("bundle.json", unsigned=True).policy.actions.tolist() == made.policy.actions.tolist()
 
 
+def test_a_run_with_a_function_as_baseline_is_reported_and_not_verified(foreign, tmp_path, capsys):
+    options = {"trust": "central", "epsilon": 0.05, "delta": 1e-6, "baseline": "foreign:usual"}
+    made = tacit.run(environment="riverswim", learner="bucb", episodes=200, workers=1, out=tmp_path / "run", **options)
+    assert made.against is not None
+    foreign.unlink()
+    assert main(["report", "run"]) == main(["plot", "run"]) == 0, capsys.readouterr()
+    assert main(["verify", "run"]) == 1
+    assert "not verified: run" in capsys.readouterr().out
+    read = tacit.load("run")
+    assert (read.against, read.advice) == (None, None)
+    assert "the baseline foreign:usual is code that the file names" in read.doubt
+    assert not foreign.exists()
+
+
 def test_a_run_of_a_script_is_read_by_every_other_process(tmp_path, capsys):
     """The class stands in `__main__`, which no other process has (and this one has another)."""
     text = FOREIGN.partition("def see")[0].replace("pathlib.Path", "# ") + (

@@ -4,6 +4,7 @@ import io
 import json
 import math
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -406,6 +407,13 @@ def test_a_run_that_learned_hardly_anything_says_what_to_try():
     assert "shares the steps" in found.advice
     assert f"advice: {found.advice}" in found.summary()
     assert found.to_json()["advice"] == found.advice
+    more = int(re.search(r"with about ([\d,]+) users", found.advice)[1].replace(",", ""))
+    better = tacit.run(**{**options, "learner": "auto", "episodes": more}, **private)
+    assert better.relative_regret < 0.5
+    again = tacit.run(**{**options, "learner": "auto"}, **{**private, "epsilon": 0.02})  # it shares the steps already
+    assert "try about" in again.advice
+    assert "shares" not in again.advice
+    assert "auto" not in again.advice
     assert tacit.run(**options).advice is None
     assert found.unused is not None
     assert f"not used: {found.unused}" in found.summary()

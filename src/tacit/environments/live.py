@@ -49,7 +49,16 @@ from tacit.environments.live_sources import (
     spec_for_workers,
     spec_of,
 )
-from tacit.errors import ForeignCode, InvalidInput, NotSupported, UnknownName, require, require_count, require_real
+from tacit.errors import (
+    ForeignCode,
+    InvalidInput,
+    NotSupported,
+    UnknownName,
+    require,
+    require_count,
+    require_real,
+    with_suggestions,
+)
 from tacit.features import Features
 from tacit.policies import Policy, policy_from_dict, policy_to_dict
 from tacit.support import Support
@@ -276,6 +285,7 @@ class LiveWorld:
         return f"LiveWorld({self.source!r}, {sizes}, rewards in [{self.low:g}, {self.high:g}])"
 
 
+@with_suggestions()
 @checked
 def live(
     environment: str | gymnasium.Env[Any, Any] | Callable[..., gymnasium.Env[Any, Any]],

@@ -22,7 +22,7 @@ from tacit.arrays import Floats, Ints
 from tacit.environments.live import LiveWorld
 from tacit.environments.state_features import SeenMDP
 from tacit.environments.tabular import TabularMDP
-from tacit.errors import InvalidInput, NotSupported, install_hint, require
+from tacit.errors import ForeignCode, InvalidInput, NotSupported, install_hint, require
 from tacit.learners.table import learner_row
 from tacit.notebook import block, facts, grid
 from tacit.planning.valid_bands import ValueInterval
@@ -371,16 +371,18 @@ class Result:
             hardly = self.relative_regret is not None and not self.losses and self.relative_regret > HARDLY_BETTER
         if not hardly:
             return None
-        parts, facts, K = assemble(self.config), self.resolved, self.config.episodes
+        try:
+            parts, facts, K = assemble(self.config), self.resolved, self.config.episodes
+        except ForeignCode:  # the baseline is a function of a file that was read
+            return None
         noise = max(parts.privatizer.noise_std().values())
         visits = K * (1 if facts.staged else facts.horizon) / (facts.states * facts.actions)
         more = K * max(2.0, (3.0 * noise / visits) ** (2 if self.claim.trust == "local" else 1))
-        stationary = bool(getattr(parts.mdp, "stationary", False)) and facts.staged
-        tries = ["learner 'auto'"] if self.config.because is None else []
-        tries += ["a learner that shares the steps of this stationary world"] if stationary else []
+        sharing = "" if self.unused is None else ", which shares the steps of this stationary world,"
+        auto = "" if self.config.because is not None else f"learner 'auto'{sharing} with "
         return (
             f"hardly better than the uniform policy: noise of a counter up to {noise:,.0f} (standard deviation), about "
-            f"{visits:,.0f} visits each; try {', '.join([*tries, f'about {more:,.0f} users'])}, or a larger epsilon"
+            f"{visits:,.0f} visits each; try {auto}about {more:,.0f} users, or a larger epsilon"
         )
 
     @property

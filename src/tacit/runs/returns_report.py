@@ -20,6 +20,7 @@ from scipy.special import stdtrit
 
 from tacit.environments.state_features import SeenMDP
 from tacit.environments.tabular import TabularMDP
+from tacit.errors import ForeignCode
 from tacit.planning.dynamic import value_of
 from tacit.policies import Policy, tabular
 from tacit.runs.assemble import assemble
@@ -80,7 +81,10 @@ def against_baseline(result: Result) -> BaselineComparison | None:
     name = given if isinstance(given, str) else "table"
     if result.returns:
         return _live(name, result.returns, result.config.episodes)
-    parts = assemble(result.config)
+    try:
+        parts = assemble(result.config)
+    except ForeignCode:  # a function that the file names: what it would say is not known
+        return None
     mdp, policy, seen = parts.mdp, parts.baseline, None
     if isinstance(mdp, SeenMDP):
         seen, mdp = mdp, mdp.mdp

@@ -26,8 +26,9 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 from scipy.special import ndtr, ndtri
 
+from tacit.arguments import checked
 from tacit.arrays import Floats
-from tacit.errors import NotSupported, require, require_count, require_epsilon, require_real
+from tacit.errors import NotSupported, require, require_count, require_epsilon, require_real, with_suggestions
 from tacit.learners.bucb import BUCB
 from tacit.learners.sdp_pe_plus import EVERYTHING
 from tacit.planning.arms import power_of
@@ -142,6 +143,8 @@ class Plan:
         return drawn
 
 
+@with_suggestions()
+@checked
 def plan(
     *,
     people: int,

@@ -36,6 +36,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import numpy as np
 
+from tacit.arguments import checked
 from tacit.errors import InvalidInput, TacitError, require, require_real
 from tacit.policies import AnyPolicy
 from tacit.protocol import Noise
@@ -130,6 +131,7 @@ class RemoteDevice:
     True
     """
 
+    @checked
     def __init__(
         self,
         directory: str | Path | None,

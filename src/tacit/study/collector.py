@@ -55,6 +55,7 @@ from tacit.accounting.database import Connection
 from tacit.accounting.journal import Receipt
 from tacit.accounting.people import PeopleLedger
 from tacit.accounting.terms import NOISE_KINDS, NoiseKind
+from tacit.arguments import checked
 from tacit.documents import canonical, parse_json
 from tacit.errors import InvalidInput, require, require_count
 from tacit.protocol import Noise
@@ -271,6 +272,7 @@ class Collector:
         Where a test lets it fail.
     """
 
+    @checked
     def __init__(
         self,
         directory: str | Path,

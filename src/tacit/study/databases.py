@@ -384,6 +384,7 @@ def database_at(directory: Path, database: str | Database | None) -> Database:
     if database is None:
         return SqliteDatabase(directory)
     if not isinstance(database, str):
+        require(hasattr(database, "open"), "a database must be named by a URL", type(database).__name__)
         return database
     require("://" in database, "a database must be named by a URL", "something else", "use postgresql://host/name")
     scheme = database.partition("://")[0].partition("+")[0]

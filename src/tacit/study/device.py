@@ -47,6 +47,7 @@ import numpy as np
 from tacit.accounting.claims import LARGEST_DELTA
 from tacit.accounting.composition import epsilon_of
 from tacit.accounting.events import Events, event_from_dict, event_to_dict
+from tacit.arguments import checked
 from tacit.arrays import Floats
 from tacit.data.trajectories import FeatureUsers, Trajectory
 from tacit.documents import canonical
@@ -158,6 +159,7 @@ class Device:
         Noise of reports and choices among actions; both come from the operating system by default.
     """
 
+    @checked
     def __init__(
         self,
         directory: str | Path | None,

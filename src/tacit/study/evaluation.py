@@ -464,6 +464,8 @@ def read_evaluated(
     if isinstance(policies, NamedPolicy | FeaturePolicy):
         policies = {"policy": policies}
     elif not isinstance(policies, Mapping):
+        listed = isinstance(policies, Sequence) and not isinstance(policies, str)
+        require(listed, "policies must be a policy, a list of them or a table by name", policies)
         policies = {f"policy {i + 1}": policy for i, policy in enumerate(policies)}
     asked["mapping"] = log.mapping if isinstance(log, Episodes) else _mapping(cast("Any", mapping))
     asked["policies"] = dict(policies)

@@ -30,6 +30,7 @@ from tacit.accounting.certificate import Certificate
 from tacit.accounting.claims import PrivacyUnit
 from tacit.accounting.ledger import charging
 from tacit.accounting.terms import terms_of
+from tacit.arguments import checked
 from tacit.arrays import Floats
 from tacit.errors import (
     InvalidInput,
@@ -38,6 +39,7 @@ from tacit.errors import (
     PrivacyViolation,
     require,
     require_real,
+    with_suggestions,
 )
 from tacit.features import Features, read_columns
 from tacit.notebook import block, grid
@@ -126,6 +128,7 @@ class LinearBandit:
     'The claim is true: the accountant certifies epsilon 1 at delta 1e-06.'
     """
 
+    @with_suggestions()
     def __init__(
         self,
         *,
@@ -170,6 +173,7 @@ class LinearBandit:
             setattr(self, name, value)
         return self
 
+    @checked
     def fit(
         self,
         rows: Any,
@@ -218,6 +222,7 @@ class LinearBandit:
             self._reports = dict.fromkeys(found.ids, self.reports_per_person)
         return self
 
+    @checked
     def partial_fit(
         self,
         rows: Any,

@@ -32,6 +32,7 @@ import numpy as np
 from tacit.accounting.certificate import Certificate
 from tacit.accounting.claims import PrivacyClaim
 from tacit.accounting.database import Connection
+from tacit.arguments import checked
 from tacit.arrays import Floats
 from tacit.documents import canonical
 from tacit.errors import InvalidInput, require
@@ -210,6 +211,7 @@ class Study:
         Where a test lets it fail.
     """
 
+    @checked
     def __init__(
         self,
         directory: str | Path,
