@@ -9,10 +9,10 @@ from __future__ import annotations
 import time
 from typing import Any
 
-from tacit.cli.certify import certification
 from tacit.errors import InvalidInput
 from tacit.release.request import PrivacyRequest
 from tacit.released.counts import CountShape
+from tacit.runs.certification import certification
 
 Row = dict[str, Any]
 

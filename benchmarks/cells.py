@@ -140,7 +140,7 @@ def measure(cell: Cell) -> Cell:
 
 def _measured(config: Any) -> tuple[float, int]:
     """CPU seconds of a run, the mean over several if it is short, and by how many bytes it lets the process grow."""
-    from tacit.runs.assemble import assemble
+    from tacit.runs.assemble import assemble, assembled
     from tacit.simulation.simulate import simulate
 
     def once() -> float:
@@ -148,12 +148,12 @@ def _measured(config: Any) -> tuple[float, int]:
         simulate(parts.mdp, parts.learner, parts.privatizer, episodes=config.episodes, seed=0, speed="compiled")
         return time.process_time() - start
 
-    assemble.cache_clear()
+    assembled.cache_clear()
     resident, parts = _reset_peak(), assemble(config)
     spent, runs = once(), 1
     if spent <= FIRST:
         del parts
-        assemble.cache_clear()
+        assembled.cache_clear()
         resident, parts = _reset_peak(), assemble(config)
         spent, runs = 0.0, 0
         while spent < SHORT:

@@ -36,7 +36,7 @@ from tacit.environments.registry import make_environment
 from tacit.environments.tabular import TabularMDP
 from tacit.learners.linucb_published import PUBLISHED
 from tacit.policies import LinearPolicy
-from tacit.runs.assemble import assemble
+from tacit.runs.assemble import assemble, assembled
 from tacit.runs.config import RunConfig
 from tacit.simulation.simulate import simulate
 
@@ -157,7 +157,7 @@ def run_cell(cell: Cell, seeds: Sequence[int]) -> dict[str, Any]:
         uniform.append((best - alike) * cell.episodes)
         final.append(_missed(parts.mdp, found.policy))
         certified, learner = max(certified, float(parts.certificate.epsilon)), parts.config.learner
-        assemble.cache_clear()
+        assembled.cache_clear()
     gaps = [value / cell.episodes for value in uniform]
     return _row(cell, seeds, regrets, uniform) | {
         "learner": learner,
@@ -236,7 +236,7 @@ def _best_table(cell: Cell, seeds: Sequence[int]) -> dict[str, Any]:
             regrets.append(float(lost) + cell.episodes * (best - float(mdp.rho @ mdp.stage_r[0].max(axis=1))))
             uniform.append(cell.episodes * (best - alike))
             certified = max(certified, float(parts.certificate.epsilon))
-            assemble.cache_clear()
+            assembled.cache_clear()
         named = {"learner": f"bucb, {features} features in {bins} bins", "certified epsilon": certified}
         found.append(_row(cell, seeds, regrets, uniform) | named)
     return min(found, key=lambda row: float(row["share"]))

@@ -200,9 +200,9 @@ def _state_of(generator: np.random.Generator) -> str:
 
 def probe_certificate(row: Row) -> Hashes:
     """Everything that `tacit certify --json` prints."""
-    from tacit.cli.certify import certification, loss_certification, loss_request
     from tacit.release.request import PrivacyRequest
     from tacit.released.counts import CountShape
+    from tacit.runs.certification import certification, loss_certification, loss_request
 
     trust = row["trust"]
     request = PrivacyRequest(

@@ -11,6 +11,7 @@ import pytest
 
 import tacit
 from tacit.cli import main
+from tacit.documents import vouched
 from tacit.errors import InvalidInput
 from tacit.runs.manifest import DIGESTS
 from tacit.runs.signature import PRIVATE, PUBLIC, ROLES, new_keys, sign
@@ -237,7 +238,7 @@ def test_documents_are_signed_beside(keys, capsys, tmp_path):
     committed = json.loads((ROOT / "results" / "garcelon2021local" / "fig1" / "cells.json").read_text())
     committed["runs"] = [run for run in committed["runs"] if "laplace" in run["command"]][:1]
     cells = place / "cells.json"
-    cells.write_text(json.dumps(committed))
+    cells.write_text(json.dumps(vouched(committed)))
     assert call(capsys, "verify", place)[0] == 1, "nothing lists the files of this directory"
     for role in ("learner", "officer"):
         assert call(capsys, "keys", "sign", cells, "--key", keys / "ours" / PRIVATE, "--role", role)[0] == 0

@@ -126,12 +126,14 @@ def test_a_study_plans_what_a_simulation_plans(learner: str, trust: str) -> None
         assert found == simulated(design, 5)
         for name in ("study", "collector"):
             assert tacit.verify(place / name).outcome == "true"
-        written = export_policy(Study(place / "study"), place / "policy.json")
+        written = export_policy(Study(place / "study"), place / "study" / "policy.json")
         content = json.loads(written.read_text())
         named = FeaturePolicy.from_dict(content["policy"])
         assert named.act({"age": 40, "tired": True, "ward": "a"}) in ACTIONS
         assert named.kill().probabilities({"age": 40, "tired": True, "ward": "a"}).tolist() == [[1 / 3] * 3]
-        assert tacit.verify(written).why.startswith("its certificate is what its design gives")
+        beside = tacit.verify(written)
+        assert (beside.outcome, beside.kind) == ("true", "policy of a study")
+        assert beside.why.startswith("its certificate is what its design gives")
         content["policy"]["features"]["norm"] = 9.0
         written.write_text(json.dumps(content))
         assert tacit.verify(written).outcome == "FALSE"

@@ -7,7 +7,6 @@ deployment.
 
 from __future__ import annotations
 
-import datetime
 import json
 import math
 import re
@@ -17,6 +16,7 @@ from typing import Any, Final
 
 from tacit.accounting.certificate import Certificate
 from tacit.accounting.knowledge import coalition_table
+from tacit.accounting.terms import is_day
 from tacit.accounting.wording import shown_up
 from tacit.errors import InvalidInput, require
 
@@ -39,15 +39,11 @@ class Curator:
     def __post_init__(self) -> None:
         for name in ("name", "curator", "use", "region", "author"):
             require(getattr(self, name).strip() != "", f"--{name} must be stated", getattr(self, name))
-        try:
-            day = datetime.date.fromisoformat(self.date).isoformat()
-        except ValueError:
-            day = ""
-        require(day == self.date, "--date must be a day, YYYY-MM-DD", self.date)
+        require(is_day(self.date), "--date must be a day, YYYY-MM-DD", self.date)
         require(self.sector in (None, *SECTORS), f"--sector must be one of {', '.join(SECTORS)}", self.sector)
 
 
-def registry_entry(certificate: Certificate, curator: Curator, *, static: bool) -> dict[str, Any]:
+def registry_entry(certificate: Certificate, curator: Curator, *, static: bool, policy: bool) -> dict[str, Any]:
     """The entry of a deployment under this certificate.
 
     Parameters
@@ -58,6 +54,8 @@ def registry_entry(certificate: Certificate, curator: Curator, *, static: bool) 
         What the curator states.
     static
         Whether the data are a log that does not grow; otherwise people come while the deployment runs.
+    policy
+        Whether a policy is published; otherwise what policies are worth.
 
     Returns
     -------
@@ -78,13 +76,18 @@ def registry_entry(certificate: Certificate, curator: Curator, *, static: bool) 
     table = coalition_table(certificate.coalitions, 1)
     rho = certificate.concentrated().rho
     technical = dict(certificate.technical)
+    what = (
+        "A policy (which action to take in which state and step) learned"
+        if policy
+        else "Values of policies (what they would have earned), estimated"
+    )
     basic = {
         "name": curator.name,
         "data_curators": [curator.curator],
         "intended_use": curator.use,
-        "data_product_type": "Machine learning model",
+        "data_product_type": "Machine learning model" if policy else "Summary statistics",
         "data_product_region": curator.region,
-        "description": "A policy (which action to take in which state and step) learned from user trajectories.",
+        "description": f"{what} from user trajectories.",
         "publication_date": curator.date,
         **({} if curator.sector is None else {"data_product_sector": curator.sector}),
     }
@@ -129,7 +132,7 @@ def registry_entry(certificate: Certificate, curator: Curator, *, static: bool) 
             "privacy_loss": privacy_loss,
             "deployment_model": model,
             "accounting": {
-                "post_processing": "Policies are computed from released statistics only.",
+                "post_processing": "What is published is computed from released statistics only.",
                 "composition": f"{technical['certified']}; over all releases that one person is in.",
             },
             "implementation": implementation,

@@ -8,11 +8,10 @@ written anew.
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, fields, replace
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 from itertools import pairwise
 from typing import Any, Final, Literal, TypeAlias
 
@@ -251,8 +250,7 @@ class Terms:
         texts = {name: getattr(self, name) for name in ("mechanism", "version", "date", "verifier")}
         for name, text in [*texts.items(), *_entries("public", self.public)]:
             require(isinstance(text, str), f"terms.{name} must be a text", text)
-        day = re.fullmatch("[0-9]{4}-[0-9]{2}-[0-9]{2}", self.date)
-        require(day is not None, "terms.date must be a day, YYYY-MM-DD", self.date)
+        require(is_day(self.date), "terms.date must be a day, YYYY-MM-DD", self.date)
         unit = {name: part for name, part in _entries("unit", self.unit) if name != "groups"}
         require(PrivacyUnit.from_dict(unit).to_dict() == unit, "terms.unit must be a unit and its groups", unit)
         for group in self.unit["groups"]:
@@ -356,6 +354,18 @@ class Terms:
             ("public", "; ".join(f"{name} {words}" for name, words in self.public.items())),
             ("written", f"tacit {self.version}, {self.date}"),
         ]
+
+
+def is_day(text: str) -> bool:
+    """Whether this is a day as YYYY-MM-DD.
+
+    >>> is_day("2026-11-19"), is_day("2026-02-30"), is_day("20261119")
+    (True, False, False)
+    """
+    try:
+        return date.fromisoformat(text).isoformat() == text
+    except ValueError:
+        return False
 
 
 def _entries(name: str, value: Any) -> list[tuple[str, Any]]:

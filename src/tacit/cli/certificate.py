@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from tacit.accounting.certificate import Certificate
 
 FORMATS: Final = ("registry",)
+FROM_LOGS: Final = ("learned from a log", "evaluation on a log")
 Source = Annotated[Path, typer.Argument(metavar="PATH", help="Whatever 'tacit verify' takes.")]
 
 certificate = typer.Typer(help="Certificates in other notions and forms.", rich_markup_mode=None)
@@ -64,8 +65,8 @@ def _export(
     if form not in FORMATS:
         raise UnknownName("format", form, FORMATS)
     known = Curator(name=name, curator=curator, use=use, region=region, date=date, author=author, sector=sector)
-    found, kind = certificate_of(path)
-    entry = registry_entry(found, known, static=kind == "learned from a log")
+    found, kind = certificate_of(path, deployed=True)
+    entry = registry_entry(found, known, static=kind in FROM_LOGS, policy=kind != FROM_LOGS[1])
     text = to_yaml(entry)
     if out is not None:
         write_bytes(out, (text + "\n").encode())
@@ -75,8 +76,8 @@ def _export(
         say(text if out is None else f"written: {out}")
 
 
-def certificate_of(path: Path) -> tuple[Certificate, str]:
-    """The certificate of something that verifies, and what kind of thing it is."""
+def certificate_of(path: Path, *, deployed: bool = False) -> tuple[Certificate, str]:
+    """The certificate of something that verifies, and what kind of thing it is; of a deployment signed by its party."""
     from tacit.accounting.certificate import Certificate
     from tacit.runs.storage import RunDirectory, read_json
     from tacit.study.collector import Collector
@@ -87,6 +88,8 @@ def certificate_of(path: Path) -> tuple[Certificate, str]:
 
     found = verify(path)
     require(found.true, f"{path} must verify", f"{found.outcome}: {found.why}")
+    signed = not (deployed and found.unsigned_by)
+    require(signed, f"{path} must be signed by its {found.unsigned_by}, who drew its noise", "no such signature")
     if (path / FILES["study"]).is_file():
         return Study(path).certificate(), found.kind
     if (path / FILES["collector"]).is_file():

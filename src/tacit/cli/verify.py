@@ -13,6 +13,10 @@ import typer
 from tacit.cli.common import AsJson, print_json, say, schema_flag
 from tacit.errors import UnknownName, require
 
+Signers = Annotated[
+    list[str] | None,
+    typer.Option("--require", metavar="ROLE=KEY", help="Who must have signed, as in officer=public.pem."),
+]
 keys = typer.Typer(help="Keys that sign bundles, certificates and directories (Ed25519).", rich_markup_mode=None)
 
 
@@ -27,15 +31,12 @@ def _verify(
         str,
         typer.Argument(
             metavar="PATH",
-            help="A run, comparison, results, study, collector or release from a log; or a bundle, policy, trial or "
-            "certificate by itself.",
+            help="A run, comparison, results, study, collector or release from a log; or a design, bundle, policy, "
+            "trial or certificate by itself.",
         ),
     ],
     key: Annotated[Path | None, typer.Option(help="The public key that must have signed it.")] = None,
-    required: Annotated[
-        list[str] | None,
-        typer.Option("--require", metavar="ROLE=KEY", help="Who must have signed, as in officer=public.pem."),
-    ] = None,
+    required: Signers = None,
     schema: Annotated[bool, schema_flag("certificates", "tacit.accounting.certificate", "certificate_schema")] = False,
     json: AsJson = False,
 ) -> None:
@@ -79,8 +80,9 @@ def _sign(
     path: Annotated[Path, typer.Argument(help="Whatever 'tacit verify' takes.")],
     key: Annotated[Path, typer.Option(help="The private key.")],
     role: Annotated[str, typer.Option(help="In which role: learner, officer or operator.")] = "learner",
+    required: Signers = None,
 ) -> None:
     """Sign what is true, beside the signatures of other parties; what is false or not verified is not signed."""
     from tacit.study.verify import sign_path
 
-    say(f"signed: {sign_path(path, key, role)}")
+    say(f"signed: {sign_path(path, key, role, [_party(text) for text in required or ()])}")

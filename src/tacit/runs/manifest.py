@@ -32,23 +32,25 @@ FORMAT_VERSION: Final = 1
 FileDigests = Mapping[str, str]
 """The name of a file in its directory -> SHA-256 of its content."""
 
-KINDS: Final[Mapping[str, str]] = {
-    r"config\.json": "configuration",
-    r"privacy\.json|certificate\.json": "certificate",
-    r"results\.parquet": "rows",
-    r"policies\.json|policy\.json": "policy",
-    r"(returns|intervals|arms)\.json": "released",
-    r"timing\.json": "seconds",
-    r"environment\.npz": "model",
-    r"seeds/seed-[0-9]{6,}\.(parquet|json)": "part",
-    r"learned\.json": "release",
-    r"comparison\.json": "index",
-    rf"([^/]+/)+{re.escape(DIGESTS)}": "manifest",
-    r"(cells|measures|study)\.json": "results",
-    r"([^/]+/)*[^/]+\.(png|svg|pdf)": "figure",
-    r"([^/]+/)*[^/]+\.html|certificates\.txt": "page",
+KINDS: Final[Mapping[str, tuple[str, tuple[str, ...]]]] = {
+    r"config\.json": ("configuration", ("run",)),
+    r"privacy\.json": ("certificate", ("run",)),
+    r"certificate\.json": ("certificate", ("release",)),
+    r"results\.parquet": ("rows", ("run", "results")),
+    r"policies\.json": ("policy", ("run",)),
+    r"policy\.json": ("policy", ("release",)),
+    r"(returns|intervals|arms)\.json": ("released", ("run",)),
+    r"timing\.json": ("seconds", ("run",)),
+    r"environment\.npz": ("model", ("run",)),
+    r"seeds/seed-[0-9]{6,}\.(parquet|json)": ("part", ("run",)),
+    r"learned\.json": ("release", ("release",)),
+    r"comparison\.json": ("index", ("comparison",)),
+    rf"([^/]+/)+{re.escape(DIGESTS)}": ("manifest", ("comparison",)),
+    r"(cells|measures|study)\.json": ("results", ("results",)),
+    r"([^/]+/)*[^/]+\.(png|svg|pdf)": ("figure", ("run", "comparison", "results")),
+    r"([^/]+/)*[^/]+\.html|certificates\.txt": ("page", ("run", "comparison", "results")),
 }
-"""What the files are that tacit writes."""
+"""What the files are that tacit writes, and in which kinds of directories."""
 DRAWN: Final = ("figure", "page")
 
 
@@ -59,9 +61,9 @@ def sha256(content: bytes) -> str:
 
 def make_manifest(kind: str, files: FileDigests) -> dict[str, Any]:
     """The manifest of a directory with these files; one without a kind is refused."""
-    unknown = [name for name in files if _kind(name) is None]
+    unknown = [name for name in files if _kind(name, kind) is None]
     require(not unknown, "the files of a manifest must be files that tacit writes", unknown)
-    listed = {name: {"kind": _kind(name), "sha256": files[name]} for name in sorted(files)}
+    listed = {name: {"kind": _kind(name, kind), "sha256": files[name]} for name in sorted(files)}
     return {"format": FORMAT, "format_version": FORMAT_VERSION, "kind": kind, "files": listed}
 
 
@@ -100,7 +102,7 @@ def write_beside(path: Path, content: bytes) -> None:
 
 def doubts_about_files(place: Path, kind: str) -> tuple[list[str], list[str], list[str]]:
     """(what is wrong, what cannot be known, the files that were looked at) of a directory and its manifest (M2)."""
-    there, unnamed = _digests(place)
+    there, unnamed = _digests(place, kind)
     wrong = [f"{name} is no file that tacit writes there" for name in unnamed]
     if not (place / DIGESTS).is_file():
         return wrong, [f"{DIGESTS} is missing, which lists its files"], []
@@ -131,11 +133,11 @@ def doubts_about_files(place: Path, kind: str) -> tuple[list[str], list[str], li
     return wrong, [], sorted({*listed} & {*there})
 
 
-def _digests(place: Path) -> tuple[dict[str, str], list[str]]:
+def _digests(place: Path, kind: str) -> tuple[dict[str, str], list[str]]:
     """The digests of the files below a directory that tacit has a name for; and the other files."""
     found, unnamed = dict[str, str](), list[str]()
     for name, path in _files(place, ""):
-        if _kind(name) is None:
+        if _kind(name, kind) is None:
             unnamed.append(name)
         else:
             found[name] = sha256(path.read_bytes())
@@ -149,11 +151,13 @@ def _files(place: Path, before: str) -> Iterator[tuple[str, Path]]:
         if path.is_dir():
             if (path / DIGESTS).is_file():
                 yield f"{name}/{DIGESTS}", path / DIGESTS
-            elif not (path.name == SIGNATURES and not before) and not path.name.endswith(f".{SIGNATURES}"):
+            elif name != SIGNATURES:
                 yield from _files(path, f"{name}/")
         elif name != DIGESTS:
             yield name, path
 
 
-def _kind(name: str) -> str | None:
-    return next((kind for pattern, kind in KINDS.items() if re.fullmatch(pattern, name)), None)
+def _kind(name: str, place: str) -> str | None:
+    """What a file of this name is in such a directory."""
+    found = (kind for pattern, (kind, places) in KINDS.items() if place in places and re.fullmatch(pattern, name))
+    return next(found, None)

@@ -9,9 +9,12 @@
 
 V1  True is what is derived completely, to a part in 10⁶, in files that are as they were written: every file of a
     directory is looked at (`tacit.runs.manifest`), and a document by itself has a digest.
-V2  What this version cannot derive completely is "not verified", whatever version it says it is of, and never true.
+V2  What this version cannot derive completely is "not verified", whatever version it says it is of, and never true;
+    tables that rest on nothing in a file are so, until a reader insists on the key of a party that signed them.
 V3  The verdict is about the certificate: one that says its claim is false, and is right, is true.
 V4  A file that cannot be read is an error, neither true nor false.
+V5  Where noise came from no file shows. What says "secure" and is not signed by the party that drew it is true as far
+    as it is derived, and its verdict says so; no other party signs it, and no entry of a registry is made from it.
 """
 
 from __future__ import annotations
@@ -28,10 +31,11 @@ from typing import Any, Final, Literal, TypeAlias
 
 from tacit._version import __version__
 from tacit.accounting.certificate import FIRST_ENTRIES, Certificate
-from tacit.accounting.claims import PrivacyClaim
+from tacit.accounting.terms import is_day
 from tacit.documents import differences, digest, json_values, same, without_seal
 from tacit.environments.live_sources import PRESETS
 from tacit.errors import ForeignCode, InvalidInput, TacitError, require
+from tacit.learners.table import learner_row
 from tacit.policies import (
     AnyPolicy,
     DeterministicPolicy,
@@ -41,13 +45,12 @@ from tacit.policies import (
     policy_from_dict,
 )
 from tacit.release.arms import make_arms
-from tacit.release.request import PrivacyRequest
-from tacit.release.table import certified
-from tacit.released.counts import CountShape
+from tacit.release.gradient import both_claims
 from tacit.released.losses import LayeredShape
 from tacit.released.moments import MomentShape
 from tacit.runs.assemble import Assembled, assemble
-from tacit.runs.config import RunConfig, as_seeds
+from tacit.runs.certification import certified_again
+from tacit.runs.config import RunConfig, as_seeds, parse_learner
 from tacit.runs.manifest import DIGESTS, doubts_about_files, manifest_digest
 from tacit.runs.run_facts import derive, make_header, make_labels, make_privacy
 from tacit.runs.signature import Signed, examine, public_key, signers_beside
@@ -82,6 +85,8 @@ class Verdict:
     """Every file -> "derived" (again, every entry), "digest" (as it was written) or "not looked at"."""
     not_derived: tuple[str, ...] = ()
     """What is taken as it is stated."""
+    unsigned_by: str = ""
+    """The party that drew the noise, if it is called secure and that party has not signed it (V5)."""
 
     @property
     def true(self) -> bool:
@@ -131,6 +136,14 @@ class Findings:
     """What the signatures inside of it are worth to a reader who has pinned a key."""
     writer: str = "learner"
     """The role of the party that signs inside."""
+    secure: bool = False
+    """Whether it says that noise was drawn which nothing can replay (V5)."""
+    named: bool = True
+    """Whether the signatures inside are about all releases."""
+    rests_on: str = ""
+    """What it says that nothing in it shows, so that a reader has to insist on a key (V2)."""
+    goes_on: bool = False
+    """Whether it may go on after it was signed."""
     wrong: list[str] = field(default_factory=list)
     unknown: list[str] = field(default_factory=list)
     """What cannot be derived, and would have to be."""
@@ -202,6 +215,7 @@ def _document(place: Path, content: Mapping[str, Any]) -> Findings:
         return _trial(content)
     if "runs" in content and "experiment" in content:
         found = Findings(kind="results")
+        check_digest(found, content)
         _cells(found, content["runs"])
         return found
     stated = content if set(FIRST_ENTRIES) <= set(content) else content.get("certificate")
@@ -237,9 +251,11 @@ def kept_config(header: Mapping[str, Any], model: Any = None) -> RunConfig:
 
 
 def check_version(found: Findings, version: object) -> None:
-    """The version that wrote a document is spelled as versions are."""
+    """The version that wrote a document is spelled as versions are, and is none that this one cannot know."""
     if not isinstance(version, str) or VERSIONS.fullmatch(version) is None:
         found.wrong.append("version must be that of a tacit, as in 0.8.0")
+    elif [int(one) for one in version.split(".")[:2]] > [int(one) for one in __version__.split(".")[:2]]:
+        found.unknown.append(f"made by tacit {version}, which is newer than {__version__}")
 
 
 def check_digest(found: Findings, content: Mapping[str, Any]) -> None:
@@ -264,7 +280,7 @@ def as_stated(stated: Mapping[str, Any], derived: Certificate, version: object) 
     terms = stated.get("terms")
     if derived.terms is not None and isinstance(terms, Mapping):
         day = str(terms.get("date"))
-        if re.fullmatch("[0-9]{4}-[0-9]{2}-[0-9]{2}", day):
+        if is_day(day):
             derived = replace(derived, terms=replace(derived.terms, date=day, version=str(version)))
     return derived.to_dict()
 
@@ -273,7 +289,7 @@ def _run(directory: Path) -> Findings:
     """Everything that is known about a run's directory."""
     place, found = RunDirectory(directory), Findings(kind="run")
     _files(found, directory, ("config.json", "privacy.json"))
-    found.not_derived += ["rows", "policies", "seconds"]
+    found.not_derived += ["rows", "policies", "seconds", "returns, intervals and arms", "figures", "pages"]
     if any(line.startswith(MODEL) for line in found.wrong):  # what is not as it was written is not unpacked
         return found
     header, privacy = place.header(), place.privacy()
@@ -285,11 +301,9 @@ def _run(directory: Path) -> Findings:
         texts = {name: header.get(name) for name in ("experiment", "label", "command")}
         plain = all(isinstance(text, str) for text in texts.values())
         require(plain, "experiment, label and command must be text", "something else")
-        world = facts.world
-        if world is not None and world.get("source", "") not in {"", *PRESETS}:
+        if facts.world is not None and facts.world.get("source", "") not in {"", *PRESETS}:
             found.not_derived.append("actions and observations of its environment")
-        if world is not None and "gymnasium" in world:  # that of the machine it ran on
-            world = {**world, "gymnasium": (header.get("world") or {}).get("gymnasium")}
+        world = _here(facts.world, header.get("world"))
         named: dict[str, str] = {name: str(text) for name, text in texts.items()}
         gives = make_header(facts.config, facts.resolved, **named, version=str(version), world=world)
         found.compare(header, gives, "config.json", version)
@@ -308,6 +322,12 @@ def _run(directory: Path) -> Findings:
         simulated = "" if facts.certificate.release else " It is a simulation, which protects nobody."
         found.right = f"its certificate is what its configuration gives. {verdict}{simulated}"
     return found
+
+
+def _here(world: dict[str, Any] | None, stated: Any) -> dict[str, Any] | None:
+    """A world with the version of gymnasium on the machine it ran on."""
+    known = world is not None and "gymnasium" in world and isinstance(stated, Mapping)
+    return {**(world or {}), "gymnasium": stated.get("gymnasium")} if known else world
 
 
 def _results(place: RunDirectory, config: RunConfig, labels: Mapping[str, Any]) -> None:
@@ -344,18 +364,23 @@ def _comparison(place: Path) -> Findings:
     texts = all(isinstance(index.get(name), str) for name in ("name", "version", "command"))
     if set(index) != set(names) or index["format"] != 1 or not texts or len(set(index["runs"])) != len(runs):
         found.wrong.append(f"{INDEX} is not as tacit writes it")
+    listed = {f"{run.relative_to(place).as_posix()}/{DIGESTS}" for run in runs}
+    inside = [name for name in found.looked_at if name.endswith(f"/{DIGESTS}")]
+    found.wrong += [f"{name} is of no run in {INDEX}" for name in inside if name not in listed]
     for run in runs:
         name = run.relative_to(place).as_posix()
         if not RunDirectory(run).begun:
             found.wrong.append(f"{name} is missing")
             continue
         inner = _run(run)
-        found.wrong += [f"{name}: {line}" for line in inner.wrong]
+        found.wrong += [f"{name}: {line}" for line in (*inner.wrong, *signers_beside(run)[1])]
         found.unknown += [f"{name}: {line}" for line in inner.unknown]
         found.looked_at |= {f"{name}/{file}": how for file, how in inner.looked_at.items()}
         if f"{name}/{DIGESTS}" not in found.looked_at:
             found.unknown.append(f"{name} is not listed")
     found.not_derived += ["rows", "policies", "seconds", "figures", "pages"]
+    if not runs:
+        found.unknown.append("there is no run in it")
     found.right = f"all {len(runs)} runs are what they state"
     return found
 
@@ -385,10 +410,13 @@ def _certificate(content: Mapping[str, Any], stated: Mapping[str, Any]) -> Findi
     with found.deriving("it cannot be derived again"):
         if config is not None:
             derived = derive(config).certificate
-            beside, found.right = _facts_beside(config), "it is what its command gives"
-        elif isinstance(asked, Mapping) and "feedback" not in asked:
-            derived = _asked(content, asked)
-            beside, found.right = {"claim": derived.claim.to_dict()}, "it is what its configuration gives"
+            beside, found.right = _facts_beside(config, content, version), "it is what its command gives"
+        elif isinstance(asked, Mapping):
+            beside, found.right = json_values(certified_again(content)), "it is what its configuration gives"
+            derived = Certificate.from_dict(beside.pop("certificate"))
+            for name in [name for name in SIDES if beside.get(name)]:
+                side = Certificate.from_dict(beside[name]["certificate"])
+                beside[name]["certificate"] = as_stated(content[name]["certificate"], side, version)
         else:
             derived = Certificate.from_dict(plain).derived()
             beside = {} if stated is content else {name: part for name, part in stated.items() if name in content}
@@ -400,42 +428,38 @@ def _certificate(content: Mapping[str, Any], stated: Mapping[str, Any]) -> Findi
         with found.deriving("its zCDP form cannot be derived again"):
             beside["zcdp"] = derived.concentrated(content["zcdp"]["claimed"]).to_dict()
     for name in beside:
-        found.wrong += differences(content.get(name), json_values(beside[name]), name)
-    known = {*beside, "certificate", "digest", "signature"}
-    found.not_derived += [] if stated is content else sorted({*content} - known)
+        missing = [f"{name} is missing"] if name not in content else []
+        found.wrong += missing or differences(content[name], json_values(beside[name]), name)
+    if stated is not content:
+        loose = {*content} - {*beside, "certificate", "digest", "signature", *(["command"] if config else [])}
+        found.not_derived += sorted(loose & set(SIMULATED))
+        found.wrong += [f"{name} is no entry of it" for name in sorted(loose - set(SIMULATED if config else ()))]
     return found
 
 
-def _asked(content: Mapping[str, Any], asked: Mapping[str, Any]) -> Certificate:
-    """The certificate that `tacit certify` gives for the configuration beside it."""
-    claim, terms = PrivacyClaim.from_dict(content["claim"]), content["certificate"]["terms"]
-    shape = CountShape(
-        horizon=asked["horizon"],
-        num_states=asked["states"],
-        num_actions=asked["actions"],
-        staged=asked["statistics"] == "stage-dependent",
-    )
-    request = PrivacyRequest(
-        trust=asked["trust"],
-        shape=shape,
-        episodes=asked["episodes"],
-        epsilon=claim.epsilon,
-        delta=claim.delta,
-        calibration=content["calibration"],
-        mechanism=asked["mechanism"],
-        users_per_batch=asked["batch"],
-        allow_large_delta=True,
-        honest_fraction=1.0 if terms["honest_fraction"] is None else terms["honest_fraction"],
-        unit=claim.unit,
-        whole=asked["noise"] == "secure",
-    )
-    return certified(request, asked["noise"])[1]
+SIDES: Final = ("tight", "paper", "paper_2024")
+"""Certificates of a configuration beside the one that was asked for."""
+SIMULATED: Final = (
+    *("regret", "checkpoints", "returns", "intervals", "trials", "against", "relative_regret", "advice", "objective"),
+    *("losses", "seconds_per_episode", "experiment", "label", "because", "by_size"),
+)
+"""What `tacit run --json` says about its seeds and the choice of its learner."""
 
 
-def _facts_beside(config: RunConfig) -> dict[str, Any]:
+def _facts_beside(config: RunConfig, content: Mapping[str, Any], version: object) -> dict[str, Any]:
     """What `tacit run --json` says beside a certificate that follows from the command."""
     facts = derive(config)
+    claims = both_claims(facts.claim) if content.get("objective") is not None else (facts.claim,)
     return {
+        "version": version,
+        "doubt": None,
+        "unverified": learner_row(parse_learner(config.learner)[0]).unverified,
+        "claims": [claim.to_dict() for claim in claims],
+        "world": _here(facts.world, content.get("world")),
+        "adversary": config.adversary_name,
+        "constants": facts.resolved.constants,
+        "z": facts.resolved.z,
+        "seeds": len(config.seeds),
         "claim": facts.claim.to_dict(),
         "trust": facts.claim.trust,
         "resolved": asdict(facts.resolved),
@@ -545,8 +569,9 @@ def _cells(found: Findings, runs: Sequence[Mapping[str, Any]]) -> None:
         if not same([stated, run["delta"]], [now, certificate.delta]):
             more = now is not None and (stated is None or stated > now) and same(run["delta"], certificate.delta)
             (found.unknown if more and stated is not None else found.wrong).append(line)
-    if derived < len(runs):
-        found.not_derived.append(f"{len(runs) - derived} of {len(runs)} epsilons, whose commands are no 'tacit run'")
+    if derived < max(1, len(runs)):
+        found.unknown.append(f"{len(runs) - derived} of {len(runs)} epsilons have no 'tacit run' to derive them from")
+    found.not_derived += ["everything but epsilon and delta"]
     found.right = f"{derived} of {len(runs)} epsilons derived again"
 
 
@@ -578,8 +603,10 @@ def judged(place: Path, found: Findings, key: str | Path | None, needed: Require
     earlier = [one for one in beside if one.digest != found.digest]
     signers = [one for one in beside if one.digest == found.digest]
     found.wrong += forged
-    if earlier and found.kind != "study":  # which goes on after it was signed
-        found.wrong += [f"the signature of its {one.role} is about something else" for one in earlier]
+    if found.rests_on and key is None and not needed:
+        found.unknown.append(f"{found.rests_on}: insist on a key (--key, --require), or verify its directory")
+    if earlier and not found.goes_on:
+        found.wrong[:0] = [f"the signature of its {one.role} is about something else" for one in earlier]
     inside = found.inside(key)
     pinned = None if key is None else public_key(key)
     by_key = [one for one in signers if one.key == pinned]
@@ -593,11 +620,11 @@ def judged(place: Path, found: Findings, key: str | Path | None, needed: Require
             found.wrong.append(f"it is not signed by the {role} with the key {wanted}")
     words = [] if inside.words == "unsigned" and signers else [inside.words]
     words += [f"signed by the {'pinned key' if one in by_key else 'key'} of its {one.role}" for one in signers]
-    words += (
-        ["signed earlier, before it went on, or the signature is of something else"]
-        if earlier and found.kind == "study"
-        else []
-    )
+    if earlier and found.goes_on:
+        words.append("signed earlier, before it went on, or the signature is of something else")
+    signed = (found.named and found.inside(None).valid) or any(one.role == found.writer for one in signers)
+    unsigned_by = found.writer if found.secure and not signed else ""
+    right = found.right + (f" (that its noise was secure its {unsigned_by} has not signed)" if unsigned_by else "")
     outcome: Outcome = "FALSE" if found.wrong else "not verified" if found.unknown else "true"
     lines = found.wrong or found.unknown
     more = f" (and {len(lines) - 1} more)" if len(lines) > 1 else ""
@@ -605,11 +632,12 @@ def judged(place: Path, found: Findings, key: str | Path | None, needed: Require
         path=str(place),
         kind=found.kind,
         outcome=outcome,
-        why=f"{lines[0]}{more}" if lines else found.right,
+        why=f"{lines[0]}{more}" if lines else right,
         signature=", ".join(words),
         digest=found.digest,
         looked_at=found.looked_at,
         not_derived=tuple(found.not_derived),
+        unsigned_by=unsigned_by,
     )
 
 

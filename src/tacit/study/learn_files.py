@@ -258,7 +258,8 @@ def _check_alone(found: Findings, content: Mapping[str, Any]) -> dict[str, Any]:
     stated = without_seal(content)
     if content.get("format") in POLICIES:
         found.compare(stated, POLICIES[content["format"]].from_dict(stated).to_dict(), "policy", __version__)
-        found.right = "it is as it was written (what it was learned from, its directory shows)"
+        found.rests_on = "nothing in it shows what it was learned from"
+        found.right = "it is as it was written"
         found.not_derived.append("policy")
         return {}
     found.not_derived += ["request", "where the noise came from"]
@@ -270,6 +271,7 @@ def _check_alone(found: Findings, content: Mapping[str, Any]) -> dict[str, Any]:
     version = plain["terms"]["version"]
     check_version(found, version)
     certificate = request.certificate(plain["terms"]["noise"])
+    found.secure = certificate.release
     derived = as_stated(plain, certificate, version)
     if not whole:
         found.compare(stated, {**derived, "request": request.to_dict()}, "certificate", version)

@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from tacit._version import __version__
 from tacit.documents import digest, json_values, same
@@ -26,13 +26,15 @@ from tacit.policies.named import NamedPolicy
 from tacit.runs.signature import sign
 from tacit.runs.storage import check_writable, write_json, writing_to
 from tacit.study.bundle import Bundle, query_to_dict
-from tacit.study.contract import GENESIS_HEAD, Design, packages_of
+from tacit.study.contract import GENESIS_HEAD, Design, Head, packages_of
 from tacit.study.state import LearnerState
 from tacit.study.study import Study
 from tacit.study.wire import ReleasePayload, sha256
 
 __all__ = ["ENTRIES", "FORMAT", "FORMAT_VERSION", "export_policy", "named_policy", "replayed", "require_exported"]
 
+Place: TypeAlias = tuple[int, int]
+"""Stage and question."""
 KINDS: Final = ("begin", "plan", "ask", "take", "void")
 FORMAT: Final = "tacit-study-policy"
 FORMAT_VERSION: Final = 1
@@ -197,6 +199,13 @@ def _require_chain(study: Study, asked: dict[tuple[int, int], Any]) -> None:
         previous = name
 
 
+def _heads(place: Place, released: Mapping[Place, ReleasePayload], taken: set[Place]) -> list[Head]:
+    """The heads that a bundle may name: of the last release before it that was learned from, or of a later one."""
+    before = sorted((at for at in released if at < place), key=lambda at: released[at].charge.number)
+    learned = [i for i, at in enumerate(before) if at in taken]
+    return [*(released[at].head for at in before[max(learned, default=0) :]), *([] if learned else [GENESIS_HEAD])]
+
+
 def _require_columns(study: Study) -> None:
     """What stands beside bundles, releases and beliefs must be what they say themselves."""
     with study.store.reading() as connection:
@@ -211,6 +220,7 @@ def _require_columns(study: Study) -> None:
     done = {kind: {(stage, question) for _, one, stage, question in steps if one == kind} for kind in KINDS}
     fits = [
         *(place == (one["stage"], one["question"]) for place, one in asked.items()),
+        *(one.head in _heads(place, released, done["take"]) for place, one in asked.items()),
         *(place == (one.stage, one.question) and one.study == study.study for place, one in released.items()),
         *(
             tuple(row[2:5]) == (one.charge.number, one.people, one.noise)

@@ -19,6 +19,8 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
+from tacit._version import __version__
+from tacit.accounting.composition import epsilon_of
 from tacit.accounting.database import Connection
 from tacit.accounting.terms import NOISE_KINDS
 from tacit.arguments import checked
@@ -39,14 +41,16 @@ from tacit.runs.verify import (
     verify_run_directory,
 )
 from tacit.study import contract as study_parts
-from tacit.study.bundle import Bundle
-from tacit.study.collector import Collector
-from tacit.study.contract import Head, certificate_under, parts_of
+from tacit.study.bundle import FORMAT as BUNDLE
+from tacit.study.bundle import Bundle, believed
+from tacit.study.collector import PEOPLE, Collector
+from tacit.study.contract import GENESIS_HEAD, Head, certificate_under, parts_of, rung_of
 from tacit.study.databases import FILES
+from tacit.study.design import FORMAT as DESIGNED
 from tacit.study.learn_files import POLICIES, is_learned, verify_learned
 from tacit.study.record import ENTRIES, FORMAT, FORMAT_VERSION, named_policy, replayed, require_exported
 from tacit.study.store import Database
-from tacit.study.study import DESIGN, Study
+from tacit.study.study import DESIGN, Study, last_head
 from tacit.study.wire import ReleasePayload
 
 TABLES: Final = (
@@ -58,9 +62,17 @@ TABLES: Final = (
     ("belief", "step"),
 )
 """What a study consists of, and its order."""
+COLLECTED: Final = (
+    ("meta", "name"),
+    ("stage", "number"),
+    ("question", "stage, number"),
+    ("outbox", "stage, question"),
+    ("records", "number"),
+)
+"""What a collector's signature is about: everything but reports and people."""
 RUNNING: Final = ("-wal", "-shm", "-journal")
 """Ends of the files that SQLite has beside a database while it is open."""
-SECRETS: Final = ("batches", "bearer", "keys", "issuer-keys.json", "sealing")
+SECRETS: Final = ("batches", "bearer", "dashboard", "keys", "issuer-keys.json", "keys-issuer.json", "sealing")
 """What a service keeps beside its study: keys, and batches until they are opened."""
 
 
@@ -107,17 +119,21 @@ def verify(path: str | Path, *, key: str | Path | None = None, needed: Require =
                 return verify_learned(place, key=key, needed=needed)
     if place.is_dir():
         return verify_run_directory(place, key=key, needed=needed)
-    if read_json(place).get("format") == FORMAT:
-        return verify_policy(place, key=key, needed=needed)
-    return verify_file(place, key=key, needed=needed)
+    checks = {FORMAT: verify_policy, BUNDLE: verify_bundle, DESIGNED: verify_design}
+    return checks.get(str(read_json(place).get("format")), verify_file)(place, key=key, needed=needed)
 
 
 @checked
-def sign_path(path: str | Path, private: str | Path, role: str = "learner") -> Path:
-    """Sign a file or directory in a role, beside it, if it is true; nothing else is signed."""
+def sign_path(path: str | Path, private: str | Path, role: str = "learner", needed: Require = ()) -> Path:
+    """Sign a file or directory in a role, beside it, if it is true and `needed` parties have signed; nothing else is.
+
+    What says that its noise was secure is signed first by the party that drew it.
+    """
     place = Path(path)
-    found = verify(place)
-    require(found.true, f"{place} must be true to be signed", f"{found.outcome}: {found.why}")
+    found = verify(place, needed=needed)
+    require(found.true and found.digest != "", f"{place} must be true to be signed", f"{found.outcome}: {found.why}")
+    first = found.unsigned_by in ("", role)
+    require(first, f"{place} must be signed by its {found.unsigned_by} first, who drew its noise", "no such signature")
     # A file of a directory is signed with it.
     alone = place.is_dir() or digest(read_json(place)) == found.digest
     return sign_beside(place if alone else place.parent, found.digest, private, role)
@@ -131,11 +147,17 @@ def verify_study(
     database: str | Database | None = None,
 ) -> Verdict:
     """Whether a learner's directory follows from its design and the releases in it."""
-    place, found = Path(directory), Findings(kind="study")
+    place, found = Path(directory), Findings(kind="study", goes_on=True)
     study = Study(place, database=database)
     with study.store.reading() as connection:
         bundles = [bytes(row[0]) for row in connection.execute("SELECT bytes FROM bundle ORDER BY stage, question")]
+        noises = [row[0] for row in connection.execute("SELECT noise FROM release ORDER BY charge")]
+        last = last_head(connection)
     parsed = [Bundle.parse(data) for data in bundles]
+    found.secure = "secure" in noises
+    found.named = not noises or (len(parsed) > 0 and parsed[-1].head == last)
+    if not found.named:
+        found.not_derived.append("the last release, which the next bundle will name")
     _parties(found, [one.examined for one in parsed], ["signature" in one.content for one in parsed])
     if database is None:
         _study_files(found, place, study)
@@ -159,7 +181,7 @@ def _study_files(found: Findings, place: Path, study: Study) -> None:
     else:
         found.looked_at[DESIGN] = "derived"
     with study.store.reading() as connection:
-        rows = _rows_digest(connection)
+        rows = _rows_digest(connection, TABLES)
         asked = connection.execute("SELECT stage, question, bytes FROM bundle").fetchall()
     written = {f"bundle-{stage}-{question}.json": bytes(data) for stage, question, data in asked}
     for path in sorted(place.iterdir()):
@@ -185,10 +207,10 @@ def _study_files(found: Findings, place: Path, study: Study) -> None:
     found.digest = digest({"format": "tacit-manifest", "kind": "study", "files": listed})
 
 
-def _rows_digest(connection: Connection) -> str:
-    """SHA-256 over all rows of a study: two databases with the same rows are one study."""
+def _rows_digest(connection: Connection, tables: Sequence[tuple[str, str]]) -> str:
+    """SHA-256 over all rows of a party's tables: two databases with the same rows are one study."""
     found = hashlib.sha256()
-    for table, order in TABLES:
+    for table, order in tables:
         rows = connection.execute(f"SELECT * FROM {table} ORDER BY {order}").fetchall()  # noqa: S608 - constants
         for row in rows:
             found.update(canonical({table: [_plain(value) for value in row]}) + b"\n")
@@ -207,33 +229,107 @@ def verify_collector(
     database: str | Database | None = None,
 ) -> Verdict:
     """Whether a collector's ledger and outbox are whole and paid, under a design that keeps its claim."""
-    place, found = Path(directory), Findings(kind="collector", writer="operator")
+    place, found = Path(directory), Findings(kind="collector", writer="operator", goes_on=True)
     collector = Collector(place, database=database)
     with collector.store.reading() as connection:
         released = [bytes(row[0]) for row in connection.execute("SELECT bytes FROM outbox ORDER BY charge")]
+        rows = _rows_digest(connection, COLLECTED)
     parsed = [ReleasePayload.parse(data) for data in released]
     _parties(found, [one.examined for one in parsed], [bool(one.signature) for one in parsed])
+    found.secure = any(one.noise == "secure" for one in parsed)
     with found.deriving("it does not hold together"):
-        parts_of(collector.design)
+        require(parts_of(collector.design).claim == collector.claim, "its claim must be that of its design", "another")
         collector.verify()
+        whole = "".join(f"{head.text}\n" for head in collector.heads.read())
+        require(collector.heads.path.read_bytes() == whole.encode(), "last-head must be as it was written", "otherwise")
+        _require_asked(collector, {(one.stage, one.question): one for one in parsed})
         found.right = f"its design keeps the claim, and {len(released)} releases are in the ledger, each paid once"
-    if place.is_dir():
-        known = (FILES["collector"], collector.heads.path.name)
-        found.looked_at = {path.name: "derived" if path.name in known else "not looked at" for path in place.iterdir()}
-    found.not_derived += ["reports and people, which are scrubbed"]
+    name = FILES["collector"]
+    derived = (name, collector.heads.path.name, PEOPLE)
+    for path in sorted(place.iterdir()) if place.is_dir() else ():
+        if path.name != SIGNATURES:
+            found.looked_at[path.name] = "derived" if path.name in derived else "not looked at"
+        if path.name not in (*derived, *SECRETS, SIGNATURES, *(name + end for end in RUNNING)):
+            found.wrong.append(f"{path.name} is no file of a collector")
+    found.digest = digest({"format": "tacit-manifest", "kind": "collector", "files": {name: rows}})
+    found.not_derived += ["reports and people, which are scrubbed", "policies of bundles that are not signed"]
     return judged(place, found, key, needed)
 
 
+def _require_asked(collector: Collector, released: Mapping[tuple[int, int], ReleasePayload]) -> None:
+    """Stages and questions must be what their bundles say, and what was released."""
+    with collector.store.reading() as connection:
+        asked = connection.execute("SELECT stage, number, bundle, charge, head FROM question").fetchall()
+        stages = connection.execute("SELECT number, slot, questions, state, n FROM stage ORDER BY number").fetchall()
+        counts = dict(connection.execute("SELECT stage, count(*) FROM report GROUP BY stage").fetchall())
+        commits = {one.head for one in released.values()} | {GENESIS_HEAD}
+        drawn = dict(connection.execute("SELECT number, digest FROM records WHERE kind = 'draw'").fetchall())
+        reports = connection.execute("SELECT value FROM meta WHERE name = 'reports'").fetchone()[0]
+    ladder, fits = collector.design.ladder, [one.noise == collector.noise for one in released.values()]
+    fits.append(reports == str(int(collector.design.unit.reports)))
+    firsts = dict[int, tuple[int, int]]()
+    for stage, number, data, charge, digest_of in asked:
+        bundle = believed(bytes(data), collector.design, collector.claim, None)
+        fits.append((bundle["stage"], bundle["question"]) == (stage, number) and bundle.head in commits)
+        firsts[stage] = (bundle["slot"], bundle["questions"])
+        at_opening = collector.channels[bundle["slot"]].CHARGED_AT == "open"
+        paid = Head(number=charge, digest=bytes(digest_of)) if at_opening else None
+        done = released.get((stage, number))
+        fits.append((charge is not None) == at_opening and (paid is None or drawn.get(charge) == paid.digest.hex()))
+        fits.append(paid is None or done is None or done.charge == paid)
+    fits.append(set(released) <= {tuple(row[:2]) for row in asked})
+    for stage, slot, questions, state, n in stages:
+        all_of = [one for place, one in released.items() if place[0] == stage]
+        fits.append((slot, questions) == firsts.get(stage) and (state == "released") == (len(all_of) == questions))
+        fits.append(n is None or n == rung_of(ladder, counts.get(stage, 0)))
+        fits.append(all(one.people == n for one in all_of))
+    require(all(fits), "stages and questions must be what their bundles and releases say", "others")
+
+
 def verify_policy(path: str | Path, *, key: str | Path | None = None, needed: Require = ()) -> Verdict:
-    """Whether an exported policy states what its design gives; that it was learned shows the study's directory only."""
+    """Whether an exported policy states what its design gives, and beside its study or by a key that it was learned."""
     place = Path(path)
-    content, found = read_json(place), _policy(place)
-    verdict = judged(place, found, key, needed)
-    if verdict.true and key is None and not needed and any(row["noise"] == "secure" for row in content["releases"]):
-        # Whoever rehearsed could write "secure": that it was, the study's directory shows, or a party that is trusted.
-        found.unknown.append("that its noise was secure nothing in it shows: insist on a key, or verify its study")
-        return judged(place, found, key, needed)
-    return verdict
+    found = _policy(place)
+    _rest(found, place, "nothing in it shows its tables, or that its noise was secure")
+    return judged(place, found, key, needed)
+
+
+def verify_bundle(path: str | Path, *, key: str | Path | None = None, needed: Require = ()) -> Verdict:
+    """Whether the bundle of a stage keeps its claim, and beside its study or by a key that it is one of a study."""
+    place = Path(path)
+    found = Findings(kind="bundle of a stage", looked_at={place.name: "derived"})
+    bundle = Bundle.parse(place.read_bytes())
+    found.sealed(bundle.content)
+    if bundle.channel is not None:
+        delta, epsilon = bundle.claim.delta, bundle.claim.epsilon
+        kept = all(
+            epsilon_of(bundle.channel.events_at(n), delta) <= epsilon for n in {bundle["least"], bundle["target"]}
+        )
+        found.wrong += [] if kept else ["a report under its channel costs more than its claim"]
+    found.not_derived += ["policies", "query"]
+    found.right = "a report under its channel costs no more than its claim"
+    _rest(found, place, "nothing in it shows the design that it belongs to")
+    return judged(place, found, key, needed)
+
+
+def verify_design(path: str | Path, *, key: str | Path | None = None, needed: Require = ()) -> Verdict:
+    """Whether the channels of a design follow from its other entries, and keep its claim."""
+    place = Path(path)
+    content, found = read_json(place), Findings(kind="design of a study", looked_at={place.name: "derived"})
+    found.sealed(content)
+    with found.deriving("it keeps no claim"):
+        design = study_parts.read_design(content)
+        found.compare(content, design.to_dict(), "design", __version__)
+        found.right = f"its channels follow from its other entries. {parts_of(design).certificate.verdict}"
+    return judged(place, found, key, needed)
+
+
+def _rest(found: Findings, place: Path, why: str) -> None:
+    """A file of a study is as true as the directory that it stands in; alone it rests on the key that signed it."""
+    if not (place.parent / FILES["study"]).is_file():
+        found.rests_on = why
+    elif not (study := verify_study(place.parent)).true:
+        found.unknown.append(f"its study is {study.outcome}: {study.why}")
 
 
 def _policy(place: Path) -> Findings:
@@ -245,6 +341,7 @@ def _policy(place: Path) -> Findings:
     check_version(found, content.get("version"))
     with found.deriving("it does not state what its design gives"):
         _check_policy(found, without_seal(content))
+        found.secure = any(row["noise"] == "secure" for row in content["releases"])
     return found
 
 

@@ -25,6 +25,8 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final
 
+import numpy as np
+
 from tacit.accounting.certificate import NAME, Certificate
 from tacit.accounting.composition import epsilon_of
 from tacit.accounting.people import PeopleLedger
@@ -103,9 +105,9 @@ def _numbers(reading: StageSummary) -> dict[str, float | None]:
 
 
 def coefficients(study: Study) -> dict[str, Any] | None:
-    """What a number of a row adds to the expected reward of every action, with 95 % intervals; None: no features.
+    """What a number of a row adds to the expected reward of every action, low and high of 95 %; None: no features.
 
-    Without an interval it is not told apart from noise.
+    Low and high are NaN where it is not told apart from noise.
     """
     space, found = study.design.features, study.coefficients(normal_quantile(0.95))
     if space is None:
@@ -114,16 +116,8 @@ def coefficients(study: Study) -> dict[str, Any] | None:
         return {"actions": list(study.design.actions), "rows": [], "more": 0}
     low, high = (float(bound) for bound in study.design.rewards)
     mean, ends = ((high - low) * part for part in found)
-    rows = [
-        {
-            "feature": name,
-            "cells": [
-                {"value": b, "low": low, "high": high, "told": low <= high}
-                for b, (low, high) in zip(bs, reach, strict=True)
-            ],
-        }
-        for name, bs, reach in zip(space.names[:STATES], mean.T.tolist(), ends.swapaxes(0, 1).tolist(), strict=False)
-    ]
+    cells = np.concatenate([mean[:, :, None], ends], axis=2).swapaxes(0, 1).tolist()
+    rows = [{"feature": name, "cells": cell} for name, cell in zip(space.names[:STATES], cells, strict=False)]
     return {"actions": list(study.design.actions), "rows": rows, "more": max(0, space.dimension - STATES)}
 
 

@@ -1,0 +1,400 @@
+"""Forgeries with fitting digests and manifests: what is said and nothing shows is never called true, nor signed."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import json
+import shutil
+import sqlite3
+from pathlib import Path
+
+import numpy as np
+import pytest
+import yaml
+from study_fakes import REHEARSAL
+from test_runs_mutations import LOCAL, MAPPING, SMALL, WORLD, a_study, learned, updated
+
+import tacit
+from tacit.cli import main
+from tacit.documents import vouched, without_seal
+from tacit.errors import InvalidInput, TacitError
+from tacit.policies.named import NamedPolicy
+from tacit.randomness import SimulationNoise
+from tacit.runs.manifest import DIGESTS, write_manifest
+from tacit.runs.signature import PRIVATE, PUBLIC, SIGNATURES, new_keys, sign_beside
+from tacit.runs.storage_paths import json_bytes
+from tacit.study.collector import Collector
+from tacit.study.design import plan_study
+from tacit.study.device import Device
+from tacit.study.learn_files import LEARNED, _payloads, _request, save_evaluation, save_learned
+from tacit.study.record import export_policy
+from tacit.study.study import Study
+from tacit.study.verify import sign_path
+from tacit.study.wire import ReleasePayload, sha256
+
+OFFICER = "officer"
+
+
+@pytest.fixture(scope="module")
+def keys(tmp_path_factory) -> Path:
+    place = tmp_path_factory.mktemp("keys")
+    new_keys(place)
+    return place
+
+
+def rehearsed(place: Path, *, epsilon: float = 1.0, key: Path | None = None, stages: int = 2) -> tuple[Path, Path]:
+    """Directories of learner and collector after two stages with simulated noise."""
+    sizes = {"states": 2, "actions": 2, "horizon": 2, "stages": stages, "target": 4, "least": 3, "epsilon": epsilon}
+    design = plan_study(**sizes, delta=0.0, learner="psrl", trust="local", mechanism="laplace")
+    study = Study.new(place / "study", design, seed=1, key=key)
+    collector = Collector.new(place / "collector", design, noise="simulation", seed=1)
+    for stage in range(stages):
+        data = study.plan()
+        collector.open(data)
+        for i in range(4):
+            device = Device(None, **REHEARSAL)
+            device.accept(data)
+            lived = {"states": [i % 2, 0, 1], "actions": [i % 2, 1], "rewards": [1, 0]}
+            collector.add(device.report(lived), f"person {stage} {i}")
+        collector.close()
+        study.take(collector.release(study.head), inspected=True)
+    return place / "study", place / "collector"
+
+
+def called_secure(study: Path) -> None:
+    """Every stored release with another byte for its noise, its digest and its column made to fit."""
+    with contextlib.closing(sqlite3.connect(study / "study.db")) as connection:
+        rows = connection.execute("SELECT rowid, bytes FROM release").fetchall()
+    for row, data in rows:
+        forged = dataclasses.replace(ReleasePayload.parse(bytes(data)), noise="secure").encode()
+        for name, value in (("bytes", forged), ("digest", sha256(forged).hex()), ("noise", "secure")):
+            assert updated(study / "study.db", f"UPDATE release SET {name} = ? WHERE rowid = ?", value, row)  # noqa: S608
+
+
+def resealed(path: Path, **changes: object) -> Path:
+    """The document with other entries and a digest that fits."""
+    path.write_text(json.dumps(vouched({**without_seal(json.loads(path.read_text())), **changes})))
+    return path
+
+
+def relisted(place: Path, kind: str, *more: str) -> None:
+    """A manifest that fits the directory, unless tacit refuses to write it: then the forger's own."""
+    names = [*json.loads((place / DIGESTS).read_text())["files"], *more]
+    try:
+        write_manifest(place, kind, names)
+    except InvalidInput:
+        listed = json.loads((place / DIGESTS).read_text())
+        for name in more:
+            listed["files"][name] = {"kind": "page", "sha256": sha256((place / name).read_bytes()).hex()}
+        listed["files"] = dict(sorted(listed["files"].items()))
+        (place / DIGESTS).write_bytes(json_bytes(listed))
+
+
+def test_a_signature_of_one_collector_is_none_of_another(tmp_path, keys):
+    (_, one), (_, other) = rehearsed(tmp_path / "one"), rehearsed(tmp_path / "other", epsilon=50.0)
+    signature = sign_path(one, keys / PRIVATE, OFFICER)
+    assert json.loads(signature.read_text())["digest"] == tacit.verify(one).digest != tacit.verify(other).digest != ""
+    needed = [(OFFICER, keys / PUBLIC)]
+    assert tacit.verify(one, needed=needed).true
+    shutil.copytree(one / SIGNATURES, other / SIGNATURES)
+    assert not tacit.verify(other, needed=needed).true
+    sign_beside(other, "", keys / PRIVATE, "operator")
+    assert not tacit.verify(other, needed=[("operator", keys / PUBLIC)]).true
+    Collector(one).verify()
+    (one / "evil.txt").write_text("epsilon 0.001")
+    assert "evil.txt is no file of a collector" in tacit.verify(one).why
+
+
+def test_rows_of_a_collector_are_what_bundles_and_releases_say(tmp_path):
+    _, place = rehearsed(tmp_path)
+    file, missed, tried = place / "collector.db", [], 0
+    data = file.read_bytes()
+    for table in ("meta", "stage", "question", "outbox", "records"):
+        key = "name" if table == "meta" else "rowid"
+        with contextlib.closing(sqlite3.connect(file)) as connection:
+            names = [row[1] for row in connection.execute(f"PRAGMA table_info({table})")]
+            rows = connection.execute(f"SELECT {key}, * FROM {table}").fetchall()  # noqa: S608 - names of tables
+        for row, *values in rows:
+            for name, value in zip(names, values, strict=True):
+                if value is None or (table, name) == ("meta", "name"):
+                    continue
+                tail = "0" if isinstance(value, str) else b"0"
+                changed = value + 1 if isinstance(value, int) else value[:-1] + tail
+                if changed == value:
+                    changed = value[:-1] + (b"1" if isinstance(value, bytes) else "1")
+                if not updated(file, f'UPDATE {table} SET "{name}" = ? WHERE {key} = ?', changed, row):  # noqa: S608
+                    continue
+                tried += 1
+                with contextlib.suppress(TacitError):
+                    missed += [(table, name, row)] if tacit.verify(place).true else []
+                for path in place.glob("collector.db*"):
+                    path.unlink()
+                file.write_bytes(data)
+    assert tried > 40
+    # The seed of a rehearsal decides nothing that was released already.
+    assert {one for one in missed if one[2] != "seed"} == set()
+    assert tacit.verify(place).true
+
+
+@pytest.mark.parametrize("signed", [True, False])
+def test_a_rehearsal_that_is_called_secure_is_false_or_said_to_be_unsigned(tmp_path, keys, signed, capsys):
+    place, _ = rehearsed(tmp_path, key=keys / PRIVATE if signed else None)
+    study = Study(place, key=keys / PRIVATE if signed else None)
+    study.plan()
+    assert tacit.verify(place, key=keys / PUBLIC if signed else None).true
+    called_secure(place)
+    found = tacit.verify(place)
+    assert found.outcome == "FALSE", "the bundles after a release name its head"
+    with pytest.raises(InvalidInput, match="must be true to be signed"):
+        sign_path(place, keys / PRIVATE, OFFICER)
+
+
+def test_what_no_bundle_names_yet_its_learner_has_not_signed(tmp_path, keys):
+    """The last release before the next bundle: no signature is about it."""
+    place, _ = rehearsed(tmp_path, key=keys / PRIVATE, stages=1)
+    called_secure(place)
+    found = tacit.verify(place, key=keys / PUBLIC)
+    assert found.true, "its certificate is what its design gives"
+    assert "that its noise was secure its learner has not signed" in found.why
+    assert "the last release, which the next bundle will name" in found.not_derived
+    with pytest.raises(InvalidInput, match="must be signed by its learner first"):
+        sign_path(place, keys / PRIVATE, OFFICER)
+    with pytest.raises(InvalidInput, match="must be signed by its learner first"):
+        sign_path(place, keys / PRIVATE, "operator")
+
+
+def turned(values):
+    return [turned(one) if isinstance(one, list) else -one if isinstance(one, float) else one for one in values]
+
+
+def test_a_policy_alone_rests_on_the_key_that_signed_it(tmp_path, keys):
+    place = a_study(tmp_path) / "policy.json"
+    content = json.loads(place.read_text())
+    tables = content["policy"]["policy"]
+    other = {**tables, "actions": [[1 - action for action in row] for row in tables["actions"]]}
+    handed = tmp_path / "handed.json"
+    shutil.copy(place, handed)
+    log = tmp_path / "log.json"
+    shutil.copy(learned(tmp_path / "log") / "policy.json", log)
+    assert tacit.verify(place).true, "beside its study it is derived"
+    for file in (handed, log, resealed(handed, policy={**content["policy"], "policy": other})):
+        found = tacit.verify(file)
+        assert found.outcome == "not verified"
+        assert "insist on a key (--key, --require)" in found.why
+        with pytest.raises(InvalidInput, match="must be true to be signed"):
+            sign_path(file, keys / PRIVATE, OFFICER)
+    vouched_for = export_policy(Study(tmp_path / "study"), tmp_path / "vouched.json", keys / PRIVATE)
+    assert not tacit.verify(vouched_for).true
+    new_keys(tmp_path / OFFICER)
+    mine = tmp_path / OFFICER
+    sign_path(vouched_for, mine / PRIVATE, OFFICER, needed=[("learner", keys / PUBLIC)])
+    assert tacit.verify(vouched_for, needed=[(OFFICER, mine / PUBLIC)]).true
+    assert tacit.verify(vouched_for, needed=[("learner", mine / PUBLIC)]).outcome == "FALSE"
+    words = ["keys", "sign", str(vouched_for), "--key", str(mine / PRIVATE), "--role", "operator"]
+    assert main(words) == 2
+    assert main([*words, "--require", f"learner={keys / PUBLIC}"]) == 0
+
+
+ENTRY = [
+    *("--format", "registry", "--name", "a", "--curator", "b", "--use", "c", "--region", "EU"),
+    *("--date", "2026-11-19", "--author", "d"),
+]
+
+
+def test_secure_noise_of_a_log_is_the_word_of_its_learner(tmp_path, keys, capsys):
+    """A release of simulated noise, written again as a secure one: no other party signs it, no registry has it."""
+    rng, n = np.random.default_rng(0), 60
+    log = {
+        "tired": rng.random(n) < 0.5,
+        "given": np.where(rng.random(n) < 0.5, "walk", "wait"),
+        "points": rng.random(n),
+    }
+    asked = {"features": tacit.Features(tired=bool), "reward": (0, 1), "trust": "central", "epsilon": 1.0}
+    bandit = tacit.LinearBandit(actions=["wait", "walk"], **asked, delta=1e-6, reports_per_person=1)
+    bandit.fit(log, action="given", reward="points", noise=SimulationNoise(rng))
+    bandit.save(tmp_path / "simulated")
+    assert tacit.verify(tmp_path / "simulated").unsigned_by == ""
+    content = json.loads((tmp_path / "simulated" / LEARNED).read_text())
+    request = _request(content["request"])
+    forged = request.planned(_payloads(content), request.certificate("secure"))
+    save_learned(forged, tmp_path / "forged")
+    for place in (tmp_path / "forged", tmp_path / "forged" / LEARNED, learned(tmp_path / "log")):
+        found = tacit.verify(place)
+        assert found.true
+        assert "that its noise was secure its learner has not signed" in found.line
+        assert "where the noise came from" in found.not_derived
+        with pytest.raises(InvalidInput, match="must be signed by its learner first"):
+            sign_path(place, keys / PRIVATE, OFFICER)
+        assert main(["certificate", "export", str(place), *ENTRY]) == 2
+        assert "must be signed by its learner, who drew its noise" in capsys.readouterr().err
+    honest = tmp_path / "log" / "out"
+    sign_path(honest, keys / PRIVATE, "learner")
+    assert "has not signed" not in tacit.verify(honest).line
+    sign_path(honest, keys / PRIVATE, OFFICER)
+    assert main(["certificate", "export", str(honest), *ENTRY]) == 0
+    entry = yaml.safe_load(capsys.readouterr().out)
+    assert entry["deployment"]["basic"]["data_product_type"] == "Machine learning model"
+
+
+def test_an_evaluation_is_no_policy_in_the_registry(tmp_path, keys, capsys):
+    rows = tmp_path / "log.csv"
+    lines = [f"{k},{k},{h},{('well', 'sick')[h]},pill,1,0.5" for k in range(40) for h in range(2)]
+    rows.write_text("\n".join(["person,episode,step,ward,drug,points,p", *lines]) + "\n")
+    mapping = {**MAPPING, "columns": {"propensity": "p"}}
+    policy = NamedPolicy.from_dict(without_seal(json.loads((learned(tmp_path / "a") / "policy.json").read_text())))
+    found = tacit.evaluate({"p": policy}, rows, mapping, epsilon=1.0, delta=1e-6, min_propensity=0.5)
+    value = save_evaluation(found, tmp_path / "value.json", key=keys / PRIVATE)
+    assert main(["certificate", "export", str(value), *ENTRY]) == 0
+    entry = yaml.safe_load(capsys.readouterr().out)["deployment"]
+    assert entry["basic"]["data_product_type"] == "Summary statistics"
+    assert "estimated" in entry["basic"]["description"]
+    assert entry["deployment_model"]["data_source_type"] == "Static"
+
+
+def test_no_file_is_hidden_from_a_manifest(tmp_path, keys):
+    place = tmp_path / "run"
+    tacit.run(**{**SMALL, **LOCAL}, out=place)
+    for name in ("sub", "a.signatures", "config.json.signatures"):
+        (place / name).mkdir()
+        (place / name / "evil.html").write_text("x")
+        assert not tacit.verify(place).true, name
+        shutil.rmtree(place / name)
+    (place / "sub").mkdir()
+    (place / "sub" / DIGESTS).write_text("{}")
+    relisted(place, "run", f"sub/{DIGESTS}")
+    assert not tacit.verify(place).true
+    empty = tmp_path / "comparison"
+    shutil.copytree(place / "sub", empty / "x")
+    index = {
+        "format": 1,
+        "name": "n",
+        "scale": "s",
+        "runs": [],
+        "version": tacit.__version__,
+        "command": "tacit compare",
+    }
+    (empty / "comparison.json").write_bytes(json_bytes(index))
+    write_manifest(empty, "comparison", ["comparison.json"])
+    assert not tacit.verify(empty).true
+    write_manifest(empty, "comparison", ["comparison.json", f"x/{DIGESTS}"])
+    assert f"x/{DIGESTS} is of no run" in tacit.verify(empty).why
+    shutil.rmtree(empty / "x")
+    write_manifest(empty, "comparison", ["comparison.json"])
+    assert tacit.verify(empty).outcome == "not verified", "a comparison of no runs shows nothing"
+
+
+FOREIGN = {
+    "run": ("policy.json", "cells.json", "study.json", "measures.json", "certificate.json", "learned.json"),
+    "release": ("privacy.json", "arms.json", "report.html", "certificates.txt", "figure.png", "cells.json"),
+}
+
+
+@pytest.mark.parametrize("kind", FOREIGN)
+def test_a_file_of_another_kind_of_directory_is_named(tmp_path, kind):
+    place = tmp_path / "run"
+    if kind == "run":
+        tacit.run(**{**SMALL, **LOCAL}, out=place)
+    else:
+        place = learned(tmp_path / "log")
+    kept = (place / DIGESTS).read_bytes()
+    for name in FOREIGN[kind]:
+        (place / name).write_text('{"epsilon": 0.001}')
+        relisted(place, kind, name)
+        found = tacit.verify(place)
+        assert found.outcome == "FALSE", name
+        assert name in found.why or name in ("certificate.json", "learned.json"), "which begin another kind"
+        (place / name).unlink()
+        (place / DIGESTS).write_bytes(kept)
+    assert tacit.verify(place).true
+
+
+def test_results_that_show_nothing_are_not_verified(tmp_path, keys):
+    for runs in ([], [{"run": "a", "command": "python fake.py", "certified epsilon": 0.001, "delta": 1e-9}]):
+        place = tmp_path / f"results-{len(runs)}"
+        place.mkdir()
+        (place / "cells.json").write_text(json.dumps(vouched({"experiment": "x", "runs": runs})))
+        write_manifest(place, "results", ["cells.json"])
+        for path in (place, place / "cells.json"):
+            assert tacit.verify(path).outcome == "not verified"
+            with pytest.raises(InvalidInput, match="must be true to be signed"):
+                sign_path(path, keys / PRIVATE, OFFICER)
+
+
+@pytest.mark.parametrize(
+    ("entry", "value", "outcome"),
+    [("date", "9999-99-99", "FALSE"), ("date", "2026-02-30", "FALSE"), ("version", "99.1.0", "not verified")],
+)
+def test_days_and_versions_are_those_that_there_can_be(tmp_path, entry, value, outcome):
+    place = learned(tmp_path / "log")
+    for name in ("certificate.json", LEARNED):
+        text = (place / name).read_text()
+        terms = json.loads(text).get("certificate", json.loads(text))["terms"]
+        text = text.replace(terms[entry], value) if entry == "date" else text.replace(f'"{terms[entry]}"', f'"{value}"')
+        (place / name).write_bytes(json_bytes(vouched(without_seal(json.loads(text)))))
+    relisted(place, "release")
+    assert tacit.verify(place).outcome == outcome
+
+
+def test_bundles_and_designs_are_verified_and_signed_alone(tmp_path, keys):
+    place, _ = rehearsed(tmp_path, key=keys / PRIVATE, stages=1)
+    study = Study(place, key=keys / PRIVATE)
+    bundle, needed = tmp_path / "bundle-1.json", [("learner", keys / PUBLIC)]
+    bundle.write_bytes(study.plan())
+    found = tacit.verify(bundle)
+    assert (found.kind, found.outcome) == ("bundle of a stage", "not verified")
+    assert tacit.verify(bundle, key=keys / PUBLIC).true
+    new_keys(tmp_path / OFFICER)
+    sign_path(bundle, tmp_path / OFFICER / PRIVATE, OFFICER, needed=needed)
+    assert tacit.verify(bundle, needed=[*needed, (OFFICER, tmp_path / OFFICER / PUBLIC)]).true
+    (place / "bundle-1-0.json").write_bytes(bundle.read_bytes())
+    assert tacit.verify(place / "bundle-1-0.json").true, "beside its study it is derived"
+    content = json.loads(bundle.read_text())
+    bundle.write_text(json.dumps({**content, "name": "another"}, sort_keys=True, separators=(",", ":")))
+    assert not tacit.verify(bundle, key=keys / PUBLIC).true
+    design = tmp_path / "design.json"
+    shutil.copy(place / "design.json", design)
+    found = tacit.verify(design)
+    assert (found.kind, found.true) == ("design of a study", True)
+    sign_path(design, tmp_path / OFFICER / PRIVATE, OFFICER)
+    plain = json.loads(design.read_text())
+    for change in ({"epsilon": 0.5}, {"extra": 1}, {"channels": plain["channels"][:1] * 2}):
+        design.write_text(json.dumps({**plain, **change}))
+        with contextlib.suppress(TacitError):
+            assert not tacit.verify(design).true
+
+
+CERTIFY = ["certify", "--trust", "local", "--states", "2", "--actions", "2", "--horizon", "2", "--episodes", "9"]
+
+
+@pytest.mark.parametrize("command", ["certify", "run"])
+def test_nothing_stands_beside_a_certificate_that_is_not_derived(tmp_path, capsys, command):
+    """Every entry of `--json` beside the results of simulation is compared, and an unknown one is false."""
+    run = ["run", "--environment", WORLD, "--learner", "psrl", "--trust", "local", "--mechanism", "laplace"]
+    chosen = CERTIFY if command == "certify" else [*run, "--episodes", "8", "--checkpoints", "2"]
+    assert main([*chosen, "--epsilon", "1", "--delta", "0", "--json"]) == 0
+    content, file = json.loads(capsys.readouterr().out), tmp_path / "f.json"
+
+    def outcome(**changes: object) -> str:
+        file.write_text(json.dumps(vouched({**content, **changes})))
+        return tacit.verify(file).outcome
+
+    assert outcome() == "true"
+    for name in ("approved_by", "epsilon", "configuration2"):
+        assert outcome(**{name: 0.001}) == "FALSE"
+    stated = set(tacit.verify(file).not_derived)
+    for name in set(content) - stated - {"command", "digest"}:
+        for value in (3, "x", None, [], {}):
+            if value != content[name] and (content[name] or value):
+                with contextlib.suppress(TacitError):
+                    assert outcome(**{name: value}) == "FALSE", (name, value)
+    if command == "certify":
+        assert stated == set()
+        for side in ("tight", "paper"):
+            for name, value in (("epsilon", 0.001), ("statement", None), ("holds", None)):
+                forged = {**content[side], "certificate": {**content[side]["certificate"], name: value}}
+                assert outcome(**{side: forged}) == "FALSE", (side, name)
+        assert outcome(configuration={**content["configuration"], "approved": True}) == "FALSE"
+    else:
+        assert "regret" in stated
+        assert not stated & {"claims", "doubt", "unverified", "version"}
