@@ -117,7 +117,8 @@ def _failed(error: Exception) -> Failed:
 
 def _usage(error: Any) -> str:
     """The words of typer; an option that there is not comes with the one that was probably meant, one that is missing
-    with an example."""
+    with an example.
+    """
     option, context = getattr(error, "option_name", None), getattr(error, "ctx", None)
     missing = getattr(getattr(error, "param", None), "opts", [""])[-1]
     if missing in EXAMPLES and hasattr(error, "param_type"):
