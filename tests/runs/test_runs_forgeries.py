@@ -106,37 +106,6 @@ def test_a_signature_of_one_collector_is_none_of_another(tmp_path, keys):
     assert "evil.txt is no file of a collector" in tacit.verify(one).why
 
 
-def test_rows_of_a_collector_are_what_bundles_and_releases_say(tmp_path):
-    _, place = rehearsed(tmp_path)
-    file, missed, tried = place / "collector.db", [], 0
-    data = file.read_bytes()
-    for table in ("meta", "stage", "question", "outbox", "records"):
-        key = "name" if table == "meta" else "rowid"
-        with contextlib.closing(sqlite3.connect(file)) as connection:
-            names = [row[1] for row in connection.execute(f"PRAGMA table_info({table})")]
-            rows = connection.execute(f"SELECT {key}, * FROM {table}").fetchall()  # noqa: S608 - names of tables
-        for row, *values in rows:
-            for name, value in zip(names, values, strict=True):
-                if value is None or (table, name) == ("meta", "name"):
-                    continue
-                tail = "0" if isinstance(value, str) else b"0"
-                changed = value + 1 if isinstance(value, int) else value[:-1] + tail
-                if changed == value:
-                    changed = value[:-1] + (b"1" if isinstance(value, bytes) else "1")
-                if not updated(file, f'UPDATE {table} SET "{name}" = ? WHERE {key} = ?', changed, row):  # noqa: S608
-                    continue
-                tried += 1
-                with contextlib.suppress(TacitError):
-                    missed += [(table, name, row)] if tacit.verify(place).true else []
-                for path in place.glob("collector.db*"):
-                    path.unlink()
-                file.write_bytes(data)
-    assert tried > 40
-    # The seed of a rehearsal decides nothing that was released already.
-    assert {one for one in missed if one[2] != "seed"} == set()
-    assert tacit.verify(place).true
-
-
 @pytest.mark.parametrize("signed", [True, False])
 def test_a_rehearsal_that_is_called_secure_is_false_or_said_to_be_unsigned(tmp_path, keys, signed, capsys):
     place, _ = rehearsed(tmp_path, key=keys / PRIVATE if signed else None)
