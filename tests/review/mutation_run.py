@@ -1,10 +1,10 @@
 """The full mutation run of `tacit verify`, resumable: how many damaged files of every kind it finds.
 
-    python tests/review/mutation_run.py [--rounds 3] [--honest 200] [--edits 60] [--out results/verification/mutations.json]
+    python tests/review/mutation_run.py [--rounds 3] [--honest 200] [--edits 60] [--out FILE]
 
 Every kind of directory and document is damaged in every file and every class of bytes, in every row of a database, and
 in the structure of its JSON with digests and manifests that fit, by `tests/runs/test_runs_mutations.py`, whose quick
-tests are the same with fewer rounds. A kind that stands in the result with the same version and rounds is not run again.
+tests are the same with fewer rounds. A kind that stands in the result with the same version and rounds is kept.
 """
 
 from __future__ import annotations
@@ -60,7 +60,8 @@ def main() -> int:
                 continue
             rng = random.Random(SEED + number)  # noqa: S311 - places of mutations
             key = tests.key_of(kind, keys)
-            tried, missed = tests.missed(path, rng, asked.rounds, key)
+            choice = kind.startswith("design")  # another design is another document: it has no digest inside
+            tried, missed = (0, []) if choice else tests.missed(path, rng, asked.rounds, key)
             edits = tests.missed_edits(kind, path, rng, asked.edits, key)
             tables = {"study": tests.TABLES, "collector": tests.COLLECTED}.get(kind, ())
             rows = tests.missed_rows(path, [], tables) if tables else (0, [])

@@ -374,6 +374,7 @@ def test_an_exchanged_policy_beside_its_study_is_found(tmp_path):
         "version": {"version": "0.7.9", "certificate": {**content["certificate"], "epsilon": 0.001}},
         "no releases": {"releases": None},
         "people": {"releases": [{**row, "people": 5} for row in content["releases"]]},
+        "the first release alone": {"releases": content["releases"][:1]},
     }
     assert passes(place)
     for name, change in changes.items():
@@ -596,6 +597,8 @@ def test_the_committed_run_found_all_of_them():
     assert found["total"]["mutations"] == sum(one["mutations"] for one in found["kinds"].values()) >= 3000
     assert found["total"]["missed"] == 0
     assert all(one["missed"] == [] and one["true as it was"] for one in found["kinds"].values())
+    wanted = ("study", "collector", "evaluation, shuffle", "release of features", "begun study over features", "results")
+    assert set(wanted) < set(found["kinds"])
     assert found["honest"]["directories"] >= 200
     assert found["honest"]["false alarms"] == []
 
