@@ -12,7 +12,6 @@ import study_histories
 
 import tacit.service.shuffler
 import tacit.service.stage_windows
-import tacit.study.batch_files
 import tacit.study.external_shuffle
 from chaos.preloaded import see
 from tacit.service.stage_windows import Writer
@@ -84,7 +83,7 @@ def _dishonest(mutant: str, views: Path) -> None:
 
         Collector.release = forged  # type: ignore[method-assign]
         return
-    bodies = tacit.study.batch_files._bodies
+    bodies = tacit.study.external_shuffle._bodies
 
     def others(connection: Any, stage: int, channel: Any, layers: int) -> Iterator[bytes]:
         kept = views.parent / "kept-bodies"
@@ -99,4 +98,4 @@ def _dishonest(mutant: str, views: Path) -> None:
             found = [old[place * size : (place + 1) * size] for place in range(len(found))]
         yield from found
 
-    tacit.study.batch_files._bodies = others
+    tacit.study.external_shuffle._bodies = others

@@ -23,8 +23,8 @@ import tacit.service.web  # noqa: E402
 import tacit.service.worker  # noqa: E402
 from tacit.service.config import read_party  # noqa: E402
 from tacit.service.tokens.token_issuer import Issuer  # noqa: E402
-from tacit.study.batch_files import BatchFiles  # noqa: E402
 from tacit.study.collector import Collector  # noqa: E402
+from tacit.study.external_shuffle import BatchFiles  # noqa: E402
 from tacit.study.store import Lease, Store  # noqa: E402
 from tacit.study.wire import ReleasePayload  # noqa: E402
 

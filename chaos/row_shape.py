@@ -276,8 +276,8 @@ def collected_orders(folder: Path, repeats: int, memory: int | None) -> list[Any
     """The orders in which a collector writes the messages of one stage, again and again."""
     from tacit.runs.signature import new_keys
     from tacit.service.encryption.keyring import Keyring
-    from tacit.study.batch_files import BatchFiles
     from tacit.study.collector import Collector
+    from tacit.study.external_shuffle import BatchFiles
     from tacit.study.sealed_batches import body_size, message_size
     from tacit.study.study import Study
 

@@ -1,4 +1,4 @@
-"""The picture that opens the README: regret of the first example, beside other trust models and learning nothing.
+"""The picture that opens the README: regret of the first example, beside other trust models and the uniform policy.
 
 python docs/opening.py writes docs/opening.png, and its twin for dark pages.
 """
@@ -17,7 +17,7 @@ from matplotlib import pyplot as plt
 WORDS = {"environment": "riverswim", "episodes": 20_000, "seeds": 2}
 PRIVATE = {"epsilon": 1.0, "delta": 1e-6}
 RUNS = {
-    "learning nothing": ("#808080", "dotted", {"learner": "uniform"}),
+    "uniform policy": ("#808080", "dotted", {"learner": "uniform"}),
     "local trust, epsilon 1": ("#d55e00", "solid", {"trust": "local", "epsilon": 1.0, "delta": 0.0}),
     "central trust, epsilon 1": ("#2b8fd0", "solid", {"trust": "central", **PRIVATE}),
     "shuffle trust, epsilon 1": ("#009e73", "solid", {"trust": "shuffle", **PRIVATE}),

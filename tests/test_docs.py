@@ -6,8 +6,10 @@ import importlib.util
 import json
 import re
 import shlex
+import shutil
 import subprocess
 import sys
+import tomllib
 import types
 from pathlib import Path
 from typing import Any
@@ -18,6 +20,8 @@ from docs.links import broken_links
 
 import tacit
 from tacit.cli import main
+from tacit.runs.files import read_comparison
+from tacit.service.config import read_party
 
 ROOT = Path(__file__).parents[1]
 PAGES = sorted([ROOT / "README.md", *(ROOT / "docs").rglob("*.md")])
@@ -55,6 +59,42 @@ def test_every_block_runs(page, tmp_path, monkeypatch, capsys):
                 words = shlex.split(command, comments=True)
                 words = [words[0], "--help"] if words[0] in SLOW else words
                 assert main(words) == 0, f"{name(page)}: tacit {command}"
+    capsys.readouterr()
+
+
+OPENING = re.compile(r"^(`{3,})(.*)\n(?:.*\n)*?\1$", re.MULTILINE)
+SHELL = ("sh", "bash")
+READ = {"python", "console", "toml", "json", "js", "bibtex", *SHELL}
+"""Languages of blocks: the first two run, commands of a shell are run dry, the others are read by their parsers."""
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name)
+def test_every_block_says_what_it_is_and_is_read(page, tmp_path, monkeypatch, capsys):
+    """TOML as the command reads it that the page speaks of; `tacit run` of a shell with --dry-run."""
+    text = page.read_text("utf-8")
+    opened = [found[2] for found in OPENING.finditer(text)]
+    assert {one for one in opened if not one.startswith("{")} <= READ
+    monkeypatch.chdir(tmp_path)
+    for language, code, line in blocks(text):
+        where = f"{name(page)}:{line}"
+        if language == "json":
+            json.loads(code)
+        elif language == "js" and shutil.which("node"):
+            Path("page.mjs").write_text(code)
+            assert subprocess.run(["node", "--check", "page.mjs"], check=False).returncode == 0, where
+        elif language in SHELL:
+            assert subprocess.run(["bash", "-n"], input=code, text=True, check=False).returncode == 0, where
+            for command in re.findall(r"^tacit (run .*)$", code.replace("\\\n", " "), flags=re.MULTILINE):
+                words = shlex.split(command, comments=True)
+                assert "--start" in words or main([*words, "--dry-run"]) == 0, f"{where}: tacit {command}"
+        elif language == "toml":
+            content = tomllib.loads(code)
+            Path("page.toml").write_text(code)
+            if "run" in content:
+                assert read_comparison("page.toml")[1], where
+            party = "issuer" if "credentials" in content else next(iter(re.findall(r"# (\w+)\.toml", code)), None)
+            if party is not None:
+                assert read_party("page.toml", party) is not None, where
     capsys.readouterr()
 
 

@@ -47,8 +47,10 @@ RENAMED: Final = {
         f"tacit.{folder}.{old}": f"tacit.{folder}.{new}"
         for folder, new, merged in (
             ("accounting", "certificate", "schema"),
+            ("accounting", "journal", "database"),
             ("accounting.events", "binomial", "mirrored"),
             ("accounting.events", "gaussian", "sampled"),
+            ("accounting.events", "pure", "laplace"),
             ("audit", "learners", "runs"),
             ("audit", "mechanisms", "messages"),
             ("data", "counts", "flow"),
@@ -70,7 +72,10 @@ RENAMED: Final = {
             ("runs", "report", "curves"),
             ("runs", "storage", "rows"),
             ("runs", "trial", "trial_size"),
+            ("runs", "trial_result", "trial_arms"),
             ("study", "episodes", "log_reports"),
+            ("study", "external_shuffle", "batch_files"),
+            ("study", "mapping", "columns"),
         )
         for old in merged.split()
     },

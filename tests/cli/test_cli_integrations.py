@@ -426,6 +426,22 @@ def test_comparisons_name_the_run_that_is_refused(capsys, tmp_path, monkeypatch,
     assert err.startswith(f"error: {message}")
 
 
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ("run", "'--environment', for instance --environment riverswim"),
+        ("run --environment riverswim", "'--episodes', for instance --episodes 20000"),
+        ("compare", "'file', for instance runs.toml (its format: 'tacit compare --schema')"),
+        ("learn log.csv", "'--mapping', for instance --mapping mapping.json"),
+    ],
+)
+def test_what_is_missing_comes_with_an_example(capsys, words, said):
+    code, _, err = call(capsys, *words.split())
+    assert code == 2
+    assert one_line(err)
+    assert said in err
+
+
 def test_every_kind_of_error_has_a_section_of_the_error_reference():
     """`anchor` leads to it."""
     from tacit import errors

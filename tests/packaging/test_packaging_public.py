@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import ast
 import importlib.util
+import json
 import re
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -163,6 +165,55 @@ def test_hints_name_the_distribution_or_the_clone():
     assert wrong.search("pip install 'tacit[sign]'")
     assert wrong.search("pip install tacit")
     assert not wrong.search("pip install 'tacit-rl[sign]'")
+
+
+def test_extras_that_hints_name_exist():
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    tracked = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True).stdout.split()
+    named = re.compile(r"""(?:tacit-rl|pip install ['"]?\.)\[([\w,]+)\]|install_hint\(["']([\w,]+)["']\)""")
+    found = {
+        extra
+        for name in tracked
+        if name.endswith((".md", ".py", ".toml", ".rst", ".html", ".yml"))
+        for pair in named.findall((ROOT / name).read_text(encoding="utf-8"))
+        for extra in "".join(pair).split(",")
+    }
+    assert found >= {"sign", "service", "postgres", "cases"}
+    assert found <= set(extras)
+
+
+def test_a_hint_works_where_tacit_was_installed_from(tmp_path, monkeypatch):
+    """In its clone `.`, elsewhere the clone; of an installed copy what pip noted; else the name of the distribution."""
+    from importlib.metadata import PackageNotFoundError
+
+    from tacit import errors
+
+    told = {}
+
+    class Found:
+        def read_text(self, name):
+            return told.get(name)
+
+    def distribution(name):
+        if told is None:
+            raise PackageNotFoundError(name)
+        return Found()
+
+    monkeypatch.chdir(ROOT)
+    assert errors.install_hint("sign") == "pip install '.[sign]'"
+    monkeypatch.chdir(tmp_path)
+    assert errors.install_hint("sign") == f"pip install '{ROOT}[sign]'"
+    monkeypatch.setattr(errors, "__file__", str(tmp_path / "site-packages" / "tacit" / "errors.py"))
+    monkeypatch.setattr("importlib.metadata.distribution", distribution)
+    assert errors.install_hint("sign") == "pip install 'tacit-rl[sign]'"
+    wheel = tmp_path / "a wheel.whl"
+    wheel.touch()
+    told["direct_url.json"] = json.dumps({"url": wheel.as_uri()})
+    assert errors.install_hint("sign,pandas") == f"pip install '{wheel}[sign,pandas]'"
+    wheel.unlink()
+    assert errors.install_hint("sign") == "pip install 'tacit-rl[sign]'"
+    told = None
+    assert errors.install_hint("sign") == "pip install 'tacit-rl[sign]'"
 
 
 def test_another_project_of_the_name_is_named(tmp_path):

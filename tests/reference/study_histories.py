@@ -17,7 +17,7 @@ import numpy as np
 from study_fakes import FakeDesign, body_of, bundle_of
 from study_world import fast_directory
 
-from tacit.accounting.database import dialect_of
+from tacit.accounting.journal import dialect_of
 from tacit.errors import InvalidInput
 from tacit.study.collector import Collector
 from tacit.study.contract import GENESIS_HEAD, Head

@@ -156,7 +156,7 @@ def test_people_who_come_again_are_added_up():
     assert not composed(result.certificate, secure).release
     with pytest.raises(NotSupported, match="where its noise comes from"):
         composed(replace(result.certificate, terms=None), secure)
-    with pytest.raises(InvalidInput, match="need the run"):
+    with pytest.raises(InvalidInput, match="needs the run"):
         tacit.trial("always 1", environment=COIN, users=50, people="same", **CLAIMS["local"])
     nobody = make_arms(users=(9,), **CLAIMS["none"]).certificate()
     with pytest.raises(NotSupported, match="cannot be composed"):

@@ -35,9 +35,8 @@ from typing import Any, Final, NamedTuple
 
 from tacit.accounting.claims import PrivacyClaim
 from tacit.accounting.composition import epsilon_of, merged
-from tacit.accounting.database import Connection
 from tacit.accounting.events import Events, event_from_dict, event_to_dict
-from tacit.accounting.journal import Receipt, Record, Writer, following
+from tacit.accounting.journal import Connection, Receipt, Record, Writer, following
 from tacit.accounting.terms import NOISE_KINDS, NoiseKind
 from tacit.accounting.units import worst_exposure
 from tacit.errors import InvalidInput, NotSupported, PrivacyBudgetExceeded, require, require_count

@@ -25,7 +25,7 @@ from tacit.accounting.certificate import Certificate
 from tacit.accounting.claims import PrivacyClaim
 from tacit.accounting.composition import epsilon_of
 from tacit.accounting.events import Events
-from tacit.accounting.events.laplace import laplace_variance
+from tacit.accounting.events.pure import laplace_variance
 from tacit.accounting.families import Family
 from tacit.arrays import Floats
 from tacit.audit.count_probe import CountProbe, counted, exact_counts, ordinary_users, users_at

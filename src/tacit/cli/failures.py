@@ -30,6 +30,17 @@ USAGE_ERROR: Final[type[Exception]] = typer.BadParameter.__mro__[2]
 INTERRUPTED: Final = 130
 """The exit code of what Ctrl-C ended, as shells and typer have it."""
 FLAG: Final = "--json"
+EXAMPLES: Final = {
+    "--environment": "--environment riverswim (see 'tacit list environments')",
+    "--episodes": "--episodes 20000",
+    "--mapping": "--mapping mapping.json",
+    "--users": "--users 2000",
+    "--epsilon": "--epsilon 1",
+    "--delta": "--delta 1e-6",
+    "file": "runs.toml (its format: 'tacit compare --schema')",
+    "log": "log.csv",
+}
+"""What to write where an option or argument is missing."""
 
 
 class Failed(Exception):
@@ -105,8 +116,13 @@ def _failed(error: Exception) -> Failed:
 
 
 def _usage(error: Any) -> str:
-    """The words of typer; an option that there is not comes with the one that was probably meant."""
+    """The words of typer; an option that there is not comes with the one that was probably meant, one that is missing
+    with an example.
+    """
     option, context = getattr(error, "option_name", None), getattr(error, "ctx", None)
+    missing = getattr(getattr(error, "param", None), "opts", [""])[-1]
+    if missing in EXAMPLES and hasattr(error, "param_type"):
+        return f"{str(error.format_message()).rstrip('.')}, for instance {EXAMPLES[missing]}"
     if not option or context is None or not hasattr(error, "possibilities"):
         return str(error.format_message())
     known = [name.lstrip("-") for item in context.command.params for name in (*item.opts, *item.secondary_opts)]

@@ -159,7 +159,7 @@ def spec_of(source: str) -> Any:
 def source_of(environment: gymnasium.Env[Any, Any], options: dict[str, Any]) -> tuple[str, dict[str, Any]]:
     """The id and options of an environment that was handed over; it is made anew from them for every run."""
     spec = environment.spec
-    hint = "pass its id, or a function that makes it and can be imported (def make(): ...)"
+    hint = "pass its id, its class or a function that makes it: tacit.live(Walk, options={...}) for Walk(...)"
     if spec is None:
         raise NotSupported(f"{type(environment).__name__} was not made from an id, so no run could repeat it: {hint}")
     if spec.additional_wrappers:
@@ -176,7 +176,8 @@ def name_of(maker: Callable[..., Any]) -> str:
     module, name = getattr(maker, "__module__", None), getattr(maker, "__qualname__", None)
     if not module or not name or "<" in name:
         raise InvalidInput(
-            "a function that makes environments must have a name that can be imported, got a nameless one"
+            "a function that makes environments must have a name, got a nameless one; pass a class or a function with "
+            "what it takes: tacit.live(Walk, options={...}) for lambda: Walk(...)"
         )
     carry({f"{module}:{name}": maker})
     return f"{module}:{name}"

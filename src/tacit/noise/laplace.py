@@ -32,7 +32,7 @@ import scipy  # its submodules load when they are used: nobody waits for `optimi
 
 from tacit.accounting.calibrate import least_noise
 from tacit.accounting.events import Events, LaplaceEvent
-from tacit.accounting.events.laplace import discrete_laplace_variance
+from tacit.accounting.events.pure import discrete_laplace_variance
 from tacit.accounting.families import Family
 from tacit.arrays import Floats, Ints
 from tacit.errors import InvalidInput, NotSupported, require_count, require_real

@@ -42,8 +42,7 @@ from tacit.runs.returns_report import (
     return_lines,
     returns_json,
 )
-from tacit.runs.trial_arms import trial_of_run
-from tacit.runs.trial_result import TrialResult
+from tacit.runs.trial_result import TrialResult, trial_of_run
 from tacit.simulation.judges.games import LossMeasures
 from tacit.simulation.judges.live import ReturnMeasures
 from tacit.simulation.judges.softmax import Objective
@@ -311,7 +310,7 @@ class Result:
 
     @property
     def uniform_regret(self) -> float:
-        """Simulation only: the expected regret per episode of the uniform policy, of learning nothing; NaN if live."""
+        """Simulation only: the expected regret per episode of the uniform policy; NaN if live."""
         best, alike = self.resolved.optimal_value, self.resolved.uniform_value
         return math.nan if best is None or alike is None else best - alike
 

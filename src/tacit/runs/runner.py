@@ -29,7 +29,7 @@ from tacit.runs.run_facts import RunFacts, derive, make_header, make_labels, res
 from tacit.runs.schedule import Task, run_tasks
 from tacit.runs.storage import Digests, RunDirectory
 from tacit.runs.storage_paths import resolve_location
-from tacit.runs.trial_arms import check_arms
+from tacit.runs.trial_result import check_arms
 from tacit.simulation.simulate import SeedRun
 from tacit.types import Calibration, Constants, Estimator, Trust
 

@@ -39,7 +39,7 @@ from tacit.learners.contract import KernelLearner
 from tacit.runs.assemble import assemble
 from tacit.runs.config import RunConfig
 from tacit.runs.progress import quiet
-from tacit.runs.trial_arms import release_of_run
+from tacit.runs.trial_result import release_of_run
 from tacit.simulation.simulate import COMPILED_FROM, Progress, SeedRun, Speed, log_checkpoints, simulate
 
 if TYPE_CHECKING:

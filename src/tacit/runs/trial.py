@@ -40,8 +40,7 @@ from tacit.runs.assemble import assemble
 from tacit.runs.bundle import Bundle
 from tacit.runs.config import RunConfig
 from tacit.runs.result import Result
-from tacit.runs.trial_arms import baseline_name, claim_of, run_policies, truth_of
-from tacit.runs.trial_result import People, TrialResult
+from tacit.runs.trial_result import People, TrialResult, baseline_name, claim_of, run_policies, truth_of
 from tacit.simulation.arms import Lived, release_arms, trial_world
 from tacit.types import Trust
 

@@ -55,9 +55,8 @@ from tacit.runs.manifest import DIGESTS, doubts_about_files, manifest_digest
 from tacit.runs.run_facts import derive, make_header, make_labels, make_privacy
 from tacit.runs.signature import Signed, examine, public_key, signers_beside
 from tacit.runs.storage import MODEL, RESULTS, RunDirectory, complete_files, read_json, read_parquet
-from tacit.runs.trial_arms import arms_of_run
 from tacit.runs.trial_result import FORMAT as TRIAL
-from tacit.runs.trial_result import TrialResult
+from tacit.runs.trial_result import TrialResult, arms_of_run
 
 INDEX: Final = "comparison.json"
 CELLS: Final = "cells.json"

@@ -33,7 +33,7 @@ from dataclasses import dataclass
 from functools import lru_cache, reduce
 from typing import Any, ClassVar, Final
 
-from tacit.accounting.database import Connection, Cursor, Dialect
+from tacit.accounting.journal import Connection, Cursor, Dialect
 from tacit.errors import InvalidInput, NotSupported, install_hint, require
 from tacit.study.databases import TABLES, Refusal, append_only
 from tacit.study.store import SCHEMA_VERSION, Failpoint, Fill, Store, no_failpoint, require_kind, require_version

@@ -39,7 +39,7 @@ from typing import Any, Final, get_args
 import numpy as np
 
 from tacit.accounting.claims import PrivacyClaim
-from tacit.accounting.database import Connection
+from tacit.accounting.journal import Connection
 from tacit.arrays import Ints
 from tacit.documents import canonical, digest, parse_json
 from tacit.errors import InvalidInput, UnknownName, require, require_count, require_real

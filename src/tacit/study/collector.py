@@ -51,8 +51,7 @@ import numpy as np
 from tacit.accounting.certificate import Certificate
 from tacit.accounting.claims import PrivacyClaim
 from tacit.accounting.composition import epsilon_of
-from tacit.accounting.database import Connection
-from tacit.accounting.journal import Receipt
+from tacit.accounting.journal import Connection, Receipt
 from tacit.accounting.people import PeopleLedger
 from tacit.accounting.terms import NOISE_KINDS, NoiseKind
 from tacit.arguments import checked
@@ -63,7 +62,6 @@ from tacit.randomness import SecureNoise, SimulationNoise
 from tacit.release.contract import Release
 from tacit.runs.storage import write_whole, writing_to
 from tacit.study import contract as study_parts
-from tacit.study.batch_files import BatchFiles
 from tacit.study.bundle import Bundle, begin_stage, believed, last_stage, require_next_question
 from tacit.study.contract import (
     GENESIS_HEAD,
@@ -78,6 +76,7 @@ from tacit.study.contract import (
     usable_key,
 )
 from tacit.study.databases import database_at
+from tacit.study.external_shuffle import BatchFiles
 from tacit.study.intake import AGAIN, COUNTED, Intake, Pseudonyms
 from tacit.study.sealed_batches import require_layers
 from tacit.study.state import decode_state, encode_state

@@ -29,7 +29,7 @@ from importlib.metadata import EntryPoint
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from tacit.accounting.database import Connection
+from tacit.accounting.journal import Connection
 from tacit.errors import InvalidInput, NotSupported, require
 from tacit.plugins import named
 from tacit.runs.storage import check_writable, writing_to

@@ -54,13 +54,12 @@ from tacit.randomness import SecureNoise
 from tacit.release.contract import Release
 from tacit.study.bundle import Bundle
 from tacit.study.collector import Collector
-from tacit.study.columns import Bins, Categories, as_text
 from tacit.study.contract import Design
 from tacit.study.declarations import support_of
 from tacit.study.episode_log import REASONS, DataCheck, Episodes, Finding
 from tacit.study.intake import LONGEST_NAME
 from tacit.study.log_source import Batch, LogSource, as_numbers, as_times, read_batches
-from tacit.study.mapping import EpisodeMapping
+from tacit.study.mapping import Bins, Categories, EpisodeMapping, as_text
 from tacit.study.wire import ID, Report
 from tacit.support import Support
 

@@ -39,8 +39,8 @@ from tacit.protocol import Noise
 from tacit.release.contract import StageSize
 from tacit.release.vectors import CentralVectors, VectorPlan
 from tacit.released.moments import MomentQuery, MomentShape
-from tacit.study.columns import as_text
 from tacit.study.learning import Keep, shuffled
+from tacit.study.mapping import as_text
 
 QUERY: Final = MomentQuery(lots=False)
 CONFIDENCE: Final = 0.95

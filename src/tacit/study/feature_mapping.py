@@ -24,10 +24,9 @@ import pyarrow as pa
 from tacit.documents import parse_json
 from tacit.errors import require, require_real
 from tacit.features import FEATURES_FORMAT, Features
-from tacit.study.columns import Categories, as_text
 from tacit.study.feature_learning import FeatureRows, encoded_rows
 from tacit.study.log_source import LogSource, as_numbers, read_batches
-from tacit.study.mapping import action_categories
+from tacit.study.mapping import Categories, action_categories, as_text
 
 OPTIONS: Final = ("intercept", "products", "norm", "missing")
 NEEDED: Final = ("features", "actions", "reward")

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from tacit.accounting.database import Connection
+from tacit.accounting.journal import Connection
 from tacit.errors import InvalidInput, require
 from tacit.release.contract import Release
 from tacit.runs.storage import writing_to

@@ -30,8 +30,7 @@ from numpy.typing import NDArray
 
 from tacit.arrays import Floats
 from tacit.errors import InvalidInput, NotSupported, require
-from tacit.study.columns import as_text, parse_number
-from tacit.study.mapping import EpisodeMapping
+from tacit.study.mapping import EpisodeMapping, as_text, parse_number
 
 LogSource = Any
 """A path, a frame or table, arrays by name, an iterable of rows or episodes, or a Minari dataset."""

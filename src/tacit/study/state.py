@@ -20,7 +20,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from tacit.accounting.database import Connection
+from tacit.accounting.journal import Connection
 from tacit.errors import InvalidInput, require
 from tacit.learners.contract import PlanningLearner
 from tacit.protocol import Learner, Plan

@@ -36,7 +36,7 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
-from tacit.accounting.database import Connection
+from tacit.accounting.journal import Connection
 from tacit.errors import require, require_count
 
 SCHEMA_VERSION: Final = 3

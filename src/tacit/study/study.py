@@ -31,7 +31,7 @@ import numpy as np
 
 from tacit.accounting.certificate import Certificate
 from tacit.accounting.claims import PrivacyClaim
-from tacit.accounting.database import Connection
+from tacit.accounting.journal import Connection
 from tacit.arguments import checked
 from tacit.arrays import Floats
 from tacit.documents import canonical

@@ -21,7 +21,7 @@ from typing import Any, Final
 
 from tacit._version import __version__
 from tacit.accounting.composition import epsilon_of
-from tacit.accounting.database import Connection
+from tacit.accounting.journal import Connection
 from tacit.accounting.terms import NOISE_KINDS
 from tacit.arguments import checked
 from tacit.documents import canonical, digest, json_values, without_seal

@@ -15,10 +15,9 @@ from typing import TYPE_CHECKING, Any, Final
 from tacit.accounting.events.binomial import BinomialEvent, MirroredEvent
 from tacit.accounting.events.bounded import BoundedEvent
 from tacit.accounting.events.gaussian import GaussianEvent, SampledGaussianEvent
-from tacit.accounting.events.laplace import LaplaceEvent
 from tacit.accounting.events.lattice import LatticeEvent
 from tacit.accounting.events.protocol import Event, Events, require_event, require_event_class
-from tacit.accounting.events.pure import ApproximationEvent, PureEvent, UnprotectedEvent
+from tacit.accounting.events.pure import ApproximationEvent, LaplaceEvent, PureEvent, UnprotectedEvent
 from tacit.errors import UnknownName, require
 from tacit.renamed import old_names
 

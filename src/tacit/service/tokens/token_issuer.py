@@ -31,7 +31,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from tacit.accounting.database import Connection
+from tacit.accounting.journal import Connection
 from tacit.errors import require, require_count
 from tacit.runs.storage_paths import write_private
 from tacit.service.tokens.admission import Enrolment
