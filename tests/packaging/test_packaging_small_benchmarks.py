@@ -37,23 +37,28 @@ SLOW: Final[dict[str, dict[str, Any]]] = {
         "HEAVY": {"S": 2, "A": 2, "H": 2, "K": 20},
         "HEAVY_AXES": {"S": (2, 3), "A": (2, 3), "H": (2, 3)},
     },
+    "features": {},
     "horizon": {"USERS": 20, "REPEATS": 2},
     "linear": {"PEOPLE": 300, "ALONE": 100},
     "local": {"EPISODES": 500},
     "logs": {"EPISODES": 500},
     "plan": {"STUDIES": 4, "WORLDS": (("treatment-bandit", "uniform", "central"),)},
     "prompt": {"ROUNDS": 1, "PEOPLE": 300, "LARGE": 4, "EPSILONS": (1.0,), "COLD": ()},
+    "scaling": {"SIZES": {"states": (3, 4), "actions": (2, 3), "horizon": (3, 4)}, "LONG": (3, 4, 5)},
     "sealing": {"MANY": 2000, "MESSAGES": 2000},
+    "shuffle_learners": {"SIZES": ((4, 2, 6),), "GROWTH": {"S": ((4, 2, 6), (6, 2, 6))}, "EPISODES": 3000},
     "sizes": {
         "counting": lambda: [("bucb", "central")],
         "FIFTY": {"S": 50, **CELL},
         "TWO_HUNDRED": {"S": 200, **CELL},
     },
+    "study": {"MANY": 60},
     "study_stage": {"PEOPLE": 200, "DIFFERENT": 20},
+    "support": {"EPISODES": 2000, "WORLDS": ("riverswim",), "SHORT": 0.01, "MOST": 1},
     "sweep": {"CELLS": 200},
 }
-IMPORTED: Final = ("browser", "dashboard", "features", "loop", "scaling", "shuffle_learners", "study", "support")
-"""A browser, Node, or minutes even when small: only imported here."""
+IMPORTED: Final = ("browser", "dashboard", "loop")
+"""Chromium, or minutes even when small: only imported here."""
 
 
 @pytest.mark.parametrize("name", NAMES)
