@@ -524,7 +524,10 @@ def device_message(request: EvaluationRequest, steps: Trajectory, propensities: 
 
 
 def collected(request: EvaluationRequest, messages: Sequence[bytes], noise: Noise | None = None) -> Evaluation:
-    """The collector: values from the messages of all people."""
+    """The collector: values from the messages of all people.
+
+    No message shows which noise its device drew: `noise` says whether they rehearsed (`SimulationNoise`).
+    """
     source = SecureNoise() if noise is None else noise
     certificate = request.certificate(kind_of(source))
     require(certificate.holds, "the claim must hold", certificate.verdict)
