@@ -66,8 +66,9 @@ lint: $(VENV)/.dev
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
+# Goes on where it was interrupted. LONG=yes: growth and sizes, too, about forty minutes more; AGAIN=yes: anew.
 bench: $(VENV)/.dev
-	$(BIN)/python -m benchmarks
+	$(BIN)/python -m benchmarks $(if $(LONG),--long) $(if $(AGAIN),--again)
 
 # Against another version, in alternation: make bench-compare BASE=<commit>; fails where it is 5% slower.
 bench-compare: $(VENV)/.dev

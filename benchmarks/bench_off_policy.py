@@ -44,7 +44,7 @@ def rows_of(world: str, estimator: str, propensity: str, trust: str) -> list[Row
     told = f"intervals hold the value, the log's own value, the gain in {', '.join(f'{h:.0f}' for h in hits)} of "
     told += f"{REPLICATES:,} logs of {logs.n:,} people; median width {width:.4f}, {ratio:.3f} of that without noise"
     rows.append({"name": name, "ratio": min(hits) * 1000 / REPLICATES, "target": 930, "detail": told})
-    if logs.floor >= 0.25 and len(logs.r) == 1 and trust != "local":
+    if logs.floor >= 0.25 and logs.n >= 20_000 and trust != "local":
         rows.append({"name": f"width, {name}", "ratio": ratio, "target": 1.1, "better": "lower", "detail": ""})
     return rows
 

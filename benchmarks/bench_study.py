@@ -115,7 +115,9 @@ def _curator() -> list[dict[str, object]]:
     return rows
 
 
-def _request(trust: str, delta: float, *, asks: type = Totals, mechanism: str | None = None) -> PrivacyRequest:
+def _request(
+    trust: str, delta: float, *, asks: type = Totals, mechanism: str | None = None, whole: bool = False
+) -> PrivacyRequest:
     return PrivacyRequest(
         trust=trust,
         shape=SHAPE,
@@ -126,6 +128,7 @@ def _request(trust: str, delta: float, *, asks: type = Totals, mechanism: str | 
         mechanism=mechanism,
         users_per_batch=TARGET,
         asks=asks,
+        whole=whole,
     )
 
 

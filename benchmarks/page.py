@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from docs.tables import FOLDER, csv_text
 
 from benchmarks.rows import goal, met, number
+from tacit import __version__
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -36,6 +37,18 @@ def measured(directory: Path = RESULTS) -> Measured:
     """What was measured, by the names of benchmarks."""
     found = (json.loads(path.read_text(encoding="utf-8")) for path in sorted(directory.glob("*.json")))
     return {content["benchmark"]: content for content in found}
+
+
+def stale(content: dict[str, Any]) -> bool:
+    """Whether this was measured with another version, or before files kept which sources they are of."""
+    return "source" not in content or content["machine"]["tacit"] != __version__
+
+
+def age(found: Measured) -> str:
+    """Which files another version was measured for."""
+    old = [(content["machine"]["tacit"], name) for name, content in found.items() if stale(content)]
+    named = [f"{at} (" + ", ".join(name for made, name in old if made == at) + ")" for at in sorted(dict(old))]
+    return f"Stale, measured with earlier sources: {len(old)} of {len(found)} files, {', '.join(named) or 'none'}"
 
 
 def digest(found: Measured) -> str:
@@ -89,24 +102,43 @@ CHOSEN = (
 def render(found: Measured) -> str:
     """The page, as Markdown: one figure, one table, the raw rows as CSV."""
     lines = [
-        f"| {said} | {number(row['ratio'])} | {goal(row)} | {row.get('detail', '')} |"
+        f"| {said} | {number(row['ratio'])} | {goal(row)} | {row.get('detail', '')} | {_where(found, name)} |"
         for name, wanted, said in CHOSEN
         for row in found.get(name, {"rows": ()})["rows"]
         if row["name"] == wanted
     ]
     missed = sum(met(row) is False for content in found.values() for row in content["rows"])
-    return _PAGE.format(words=words(found), rows="\n".join(lines), missed=missed)
+    return _PAGE.format(
+        words=words(found),
+        rows="\n".join(lines),
+        missed=missed,
+        age=age(found),
+        processors=", ".join(processors(found)),
+    )
+
+
+def _where(found: Measured, name: str) -> str:
+    """The version that a figure was measured with, and its processor if there are several."""
+    made = found[name]["machine"]
+    version = made["tacit"] + " (stale)" * stale(found[name])
+    return version if len(processors(found)) == 1 else f"{version}, {made['processor']}"
+
+
+def processors(found: Measured) -> list[str]:
+    """Those of the figures of the page."""
+    return sorted({found[name]["machine"]["processor"] for name, _, _ in CHOSEN if name in found})
 
 
 def table(found: Measured) -> str:
     """Every measured row, as CSV."""
     verdicts = {True: "met", False: "missed", None: ""}
     return csv_text(
-        ("benchmark", "tacit", "processor", "what", "measured", "target", "verdict", "detail"),
+        ("benchmark", "tacit", "stale", "processor", "what", "measured", "target", "verdict", "detail"),
         (
             (
                 name,
                 content["machine"]["tacit"],
+                "stale" * stale(content),
                 content["machine"]["processor"],
                 row["name"],
                 number(row.get("ratio")),
@@ -161,17 +193,19 @@ Speed is measured as a ratio to a peer library or to a budget, both sides in the
 several.
 
 ```{{figure}} benchmarks.png
-:alt: {words}
+:alt: How many times better than its target each measured row is; the numbers are below.
 :width: 100%
 
 Every measured row against its target. Rows to the right of the line meet the target.
 ```
 
-| what | measured | target | detail |
-|---|---:|---:|---|
+| what | measured | target | detail | version |
+|---|---:|---:|---|---|
 {rows}
 
 {words}
+
+Processor of the table: {processors}. {age}.
 
 Download {{download}}`all rows as CSV <tables/benchmarks.csv>`; the column `verdict` marks the {missed} missed targets.
 `make bench` repeats the measurements. `benchmarks/README.md` explains each comparison. How time and memory grow with

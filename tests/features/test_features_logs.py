@@ -60,6 +60,12 @@ def test_a_policy_is_learned_verified_and_acts_on_a_row(place: Path, capsys: pyt
     args = ["learn", str(place / "log.csv"), "--mapping", str(place / "map.json"), *PRIVACY, "--fallback", "wait"]
     assert main([*args, "--check-only"]) == 0
     assert main([*args, "--dry-run"]) == 0
+    capsys.readouterr()
+    assert main([*args, "--dry-run", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["certificate"]["holds"]
+    capsys.readouterr()
+    assert main([*args, "--dry-run", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["certificate"]["release"] is True
     assert not out.exists()
     assert main([*args, "--out", str(out)]) == 0
     assert "tired" in capsys.readouterr().out

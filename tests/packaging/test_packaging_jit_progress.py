@@ -110,3 +110,12 @@ def test_help_loads_neither_numba_nor_numpy():
     code = f"import sys; from tacit.cli import main; main(['--help']); print(sorted({heavy} & set(sys.modules)))"
     told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert told.stdout.splitlines()[-1] == "[]"
+
+
+@pytest.mark.parametrize("asked", ["import tacit; tacit.run", "from tacit.cli import main; main(['list', 'learners'])"])
+def test_what_a_session_begins_with_waits_for_no_special_functions_and_no_figures(asked):
+    """Each of them takes a tenth of a second or more, and is loaded where it is used."""
+    heavy = "{'scipy.special', 'scipy.fft', 'scipy.optimize', 'scipy.stats', 'matplotlib', 'pyarrow', 'torch'}"
+    code = f"import sys\n{asked}\nprint(sorted({heavy} & set(sys.modules)))"
+    told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert told.stdout.splitlines()[-1] == "[]"

@@ -209,8 +209,10 @@ def test_cut_weights_widen_the_interval_by_what_they_may_hold():
     assert cut.clipped > 0.05
     assert cut.low <= logs.truth <= cut.high
     assert cut.high - cut.low > whole.high - whole.low
-    estimated = evaluate_episodes(logs.request("snips", "estimated", weight_cap=2.0), episodes, rng)["new"]
-    assert estimated.clipped is None  # what was raised to the floor is no share of cut weights
+    estimated = evaluate_episodes(logs.request("snips", "estimated", weight_cap=2.0), episodes, rng)
+    # What was raised to the floor is no share of cut weights, and the log's weights are 1.
+    assert (estimated["new"].clipped, estimated["log"].clipped) == (None, 0.0)
+    assert evaluate_episodes(logs.request("dm", min_propensity=None), episodes, rng)["log"].clipped == 0.0
 
 
 @pytest.mark.parametrize(("estimator", "propensity"), ESTIMATORS)

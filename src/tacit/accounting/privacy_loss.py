@@ -32,8 +32,8 @@ from functools import partial
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy import fft
 
 from tacit.arrays import Floats
 
@@ -185,7 +185,9 @@ def convolve(parts: list[tuple[PrivacyLoss, int]], spacing: float | None = None)
     origin = total(placed, lambda grid: int(grid.index[0]))
     grids = [(_Grid(grid.index - grid.index[0], grid.masses), count) for grid, count in placed]
     low, high, tilt = _reach(grids)
-    window = range(math.floor(low), math.floor(low) + int(fft.next_fast_len(math.ceil(high - low) + 2, real=True)))
+    window = range(
+        math.floor(low), math.floor(low) + int(scipy.fft.next_fast_len(math.ceil(high - low) + 2, real=True))
+    )
     bounds = [_transform(grids, window, tilt) for tilt in (0.0, tilt)]
     # P[some loss is infinite] = 1 − Π (1 − infinityⱼ)^countⱼ, and what lies above the window counts as infinite too.
     finite = float(total(parts, lambda part: math.log1p(-part.infinity) if part.infinity < 1.0 else -math.inf))
@@ -274,7 +276,7 @@ def _transform(grids: list[tuple[_Grid, int]], window: range, tilt: float) -> Fl
     for grid, count in grids:
         cumulants.append((float(grid.cumulants(np.array([tilt]))[0]) if tilt else 0.0, count))
         tilted = grid.masses * np.exp(tilt * grid.index - cumulants[-1][0]) * ROUND_UP if tilt else grid.masses
-        spectra.append((fft.rfft(np.bincount(grid.index % len(window), tilted, minlength=len(window))), count))
+        spectra.append((scipy.fft.rfft(np.bincount(grid.index % len(window), tilted, minlength=len(window))), count))
     # The transform of a mass of 1 is wrong by at most `noise` in every coefficient: log₂(size) stages of butterflies.
     noise = 3.0 * ULP * math.log2(len(window)) * (1.0 + 1e-6)
     spectrum = np.exp(total(spectra, lambda values: np.log(values + 1e-300)))
@@ -282,6 +284,6 @@ def _transform(grids: list[tuple[_Grid, int]], window: range, tilt: float) -> Fl
     larger = np.exp(total(spectra, lambda values: np.log(np.abs(values) + noise)))
     error = larger - np.abs(spectrum) + (16.0 * ULP * (1.0 + sum([count for _, count in spectra])) + noise) * larger
     slack = 2.0 * float(error.sum()) / len(window)
-    masses = np.maximum(np.roll(fft.irfft(spectrum, len(window)), -(window.start % len(window))), 0.0) + slack
+    masses = np.maximum(np.roll(scipy.fft.irfft(spectrum, len(window)), -(window.start % len(window))), 0.0) + slack
     exponent = total(cumulants, float) - tilt * np.arange(window.start, window.stop) if tilt else 0.0
     return np.asarray(ROUND_UP * masses * np.exp(np.minimum(exponent, 700.0)), dtype=np.float64)

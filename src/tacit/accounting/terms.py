@@ -63,22 +63,6 @@ def term(meaning: str, of: Callable[[Setting], Any], schema: Mapping[str, Any], 
     return field(compare=compare, metadata={"meaning": meaning, "of": of, "schema": schema})
 
 
-def _noise(setting: Setting) -> str:
-    return setting.noise
-
-
-def _mechanism(setting: Setting) -> str:
-    return str(setting.privatizer.name)
-
-
-def _version(setting: Setting) -> str:
-    return __version__
-
-
-def _verifier(setting: Setting) -> str:
-    return VERIFIER
-
-
 def _sizes(setting: Setting) -> dict[str, int]:
     """The public sizes that this kind of release has."""
     shape, (different, count) = setting.privatizer.shape, setting.batches
@@ -129,10 +113,6 @@ def _devices(setting: Setting) -> dict[str, int] | None:
     return {"honest": honest, "min": least, "max": most}
 
 
-def _unit(setting: Setting) -> dict[str, Any]:
-    return unit_of(setting.claim, setting.claim)
-
-
 def unit_of(claim: PrivacyClaim, held: PrivacyClaim | None) -> dict[str, Any]:
     """Whom a claim protects, and what groups are left with if `held` is what holds of it."""
     groups: list[dict[str, float | None]] = []
@@ -171,7 +151,7 @@ class Terms:
     noise: NoiseKind = term(  # noqa: RUF009 - a field, as all below
         "Where the noise comes from: 'simulation' is seeded, can be replayed and protects nobody; 'secure' is that of "
         "a release.",
-        _noise,
+        lambda setting: setting.noise,
         {"enum": list(NOISE_KINDS)},
     )
     honest_fraction: float | None = term(
@@ -204,13 +184,13 @@ class Terms:
     )
     mechanism: str = term(
         "Trust model and mechanism; its parameters are those of the events.",
-        _mechanism,
+        lambda setting: str(setting.privatizer.name),
         {"type": "string"},
     )
     unit: Mapping[str, Any] = term(
         "Whom the claim protects, a person with so many reports in all and so many in a stage, and what a group of "
         "such persons is left with (null: nothing).",
-        _unit,
+        lambda setting: unit_of(setting.claim, setting.claim),
         {
             "type": "object",
             "properties": {
@@ -221,7 +201,9 @@ class Terms:
             "additionalProperties": False,
         },
     )
-    version: str = term("The version of tacit that certified.", _version, {"type": "string"}, compare=False)
+    version: str = term(
+        "The version of tacit that certified.", lambda _: __version__, {"type": "string"}, compare=False
+    )
     date: str = term(
         "The day of certification, UTC.",
         _today,
@@ -230,7 +212,7 @@ class Terms:
     )
     verifier: str = term(
         "The command that derives the certificate again and says whether it is true.",
-        _verifier,
+        lambda _: VERIFIER,
         {"type": "string"},
     )
 

@@ -260,7 +260,7 @@ def gradient_runs(parts: Assembled, trials: int, seed: int) -> list[Scores]:
         worlds.append(Trajectories(states, actions, rewards))
     views: list[tuple[str, Outcome]] = [("the final parameters", _theta)]
     if learner.parameters.kl < math.inf:
-        views.append(("the released gradient", _release))
+        views.append(("the released gradient", lambda ended: np.asarray(ended.released.gradient).copy()))
     scores: list[Scores] = []
     for view, outcome in views:
         judge = matched_distinguisher(learner, privatizer, worlds[1], worlds[0], outcome)
@@ -294,10 +294,6 @@ def linear_scores(first: Floats, second: Floats) -> tuple[Floats, Floats]:
 
 def _theta(ended: Ended) -> Floats:
     return np.asarray(ended.belief.theta)
-
-
-def _release(ended: Ended) -> Floats:
-    return np.asarray(ended.released.gradient).copy()
 
 
 def final_parameters(

@@ -37,7 +37,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Any, Final
 
 import numpy as np
@@ -359,7 +359,7 @@ def audit_messages(
     }
     order = {"CERTIFICATE REFUTED": 2, "claim refuted": 1, "holds": 0}
     best = max(found.values(), key=lambda finding: (order[finding.verdict], finding.attacked))
-    return Finding(**{**_plain(best), "confidence": 1.0 - false_alarm})
+    return replace(best, confidence=1.0 - false_alarm)
 
 
 def message_scores(release: ShuffleRelease, trials: int, seed: int) -> tuple[Floats, Floats]:
@@ -409,7 +409,3 @@ def _totals(release: ShuffleRelease, users: Trajectories) -> Floats:
     for states, actions, rewards in zip(users.states, users.actions, users.rewards, strict=True):
         np.add.at(total, spec.labels(states, actions, rewards.astype(np.int64)), 1.0)
     return total
-
-
-def _plain(finding: Finding) -> dict[str, Any]:
-    return {field.name: getattr(finding, field.name) for field in fields(finding)}

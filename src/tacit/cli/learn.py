@@ -185,7 +185,7 @@ def _learn_features(
     request = replace(public, stage_people=(found.people,) * several)
     certificate = request.certificate("secure")
     if ledger is None or out is None:
-        say(certificate.describe())
+        print_json({"certificate": certificate.to_dict()}) if json else say(certificate.describe())
         return
     with releasing(out, ledger, certificate, people=found.people, what=FEATURE_MOMENTS, budget=limits) as place:
         fitted = learn_from_rows(request, found, SecureNoise(), "secure")

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
-from scipy.special import betainc, gammaln
+import scipy
 
 from tacit.accounting.bits import least_bits
 from tacit.accounting.events import BinomialEvent, Events
@@ -98,7 +98,8 @@ class Binomial:
         inside = (k >= 0) & (k <= self.bits)
         safe = np.where(inside, k, 0.0)
         odds = math.log(self.probability) - math.log1p(-self.probability)
-        return np.where(inside, safe * odds - gammaln(safe + 1.0) - gammaln(self.bits - safe + 1.0), -np.inf)
+        ones, others = (scipy.special.gammaln(count + 1.0) for count in (safe, self.bits - safe))
+        return np.where(inside, safe * odds - ones - others, -np.inf)
 
     @classmethod
     def calibrate(cls, families: Sequence[Family], epsilon: float, delta: float, *, users: int = 1) -> Binomial:
@@ -119,7 +120,7 @@ def binomial_tail(k: int, bits: int, probability: float) -> float:
     """
     if k >= bits:
         return 0.0
-    return float(betainc(k + 1.0, bits - k, probability)) if k >= 0 else 1.0
+    return float(scipy.special.betainc(k + 1.0, bits - k, probability)) if k >= 0 else 1.0
 
 
 def paper_threshold(horizon: int, epsilon: float, delta: float) -> float:

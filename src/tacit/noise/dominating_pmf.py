@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
-from scipy.special import betainc, ndtr
+import scipy
 
 from tacit.arrays import Floats
 from tacit.errors import require, require_real
@@ -75,7 +75,7 @@ class DominatingPMF:
 def upper_law(survival: Callable[[Floats], Floats], low: float, high: float, step: float) -> DominatingPMF:
     """The law above every V with P(V ≥ y) ≤ survival(y), on a grid from low to high.
 
-    >>> law = upper_law(lambda y: np.asarray(ndtr(-y)), -8.0, 8.0, 0.01)
+    >>> law = upper_law(lambda y: np.asarray(scipy.special.ndtr(-y)), -8.0, 8.0, 0.01)
     >>> 1.6448 < law.quantile(0.05) < 1.6649
     True
     """
@@ -96,7 +96,7 @@ def at_least(counts: Floats, bits: float, probability: Floats | float) -> Floats
     k = np.ceil(np.asarray(counts) - ROUNDING)
     inside = np.clip(k, 1.0, bits)
     # P(B ≥ k) = I_p(k, N − k + 1)
-    found = betainc(inside, bits - inside + 1.0, probability)
+    found = scipy.special.betainc(inside, bits - inside + 1.0, probability)
     return np.where(k <= 0.0, 1.0, np.where(k > bits, 0.0, found))
 
 
@@ -121,7 +121,7 @@ def binomial_above(users: int, low: float, high: float, step: float, width: floa
 @lru_cache(maxsize=256)
 def gaussian_law(std: float, step: float) -> DominatingPMF:
     """The law above Gaussian noise."""
-    return upper_law(lambda y: np.asarray(ndtr(-y / std)), -REACH * std, REACH * std, step)
+    return upper_law(lambda y: np.asarray(scipy.special.ndtr(-y / std)), -REACH * std, REACH * std, step)
 
 
 @lru_cache(maxsize=256)

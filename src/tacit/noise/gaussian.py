@@ -23,7 +23,7 @@ from fractions import Fraction
 from typing import ClassVar, Self
 
 import numpy as np
-from scipy.special import ndtri
+import scipy
 
 from tacit.accounting.calibrate import least_noise
 from tacit.accounting.events import Events, GaussianEvent
@@ -101,7 +101,7 @@ class Gaussian(Additive):
             _, masses = _positive_half(self.sigma)
             tails = 2.0 * np.cumsum(masses[::-1])[::-1] * (1 + 1e-9)  # P(|Z| ≥ z) at z = 1, 2, ...
             return float(np.searchsorted(-tails, -p))
-        return self.sigma * math.sqrt(n) * -float(ndtri(p / 2)) * (1 + 1e-12)
+        return self.sigma * math.sqrt(n) * -float(scipy.special.ndtri(p / 2)) * (1 + 1e-12)
 
     def events(self, family: Family) -> Events:
         """One event per differing counter (G1)."""

@@ -27,7 +27,7 @@ from hashlib import sha256
 from typing import Any, ClassVar, Final
 
 import numpy as np
-from scipy.special import erf, gammaln, log_ndtr, ndtri
+import scipy
 
 from tacit.accounting.claims import PrivacyClaim
 from tacit.accounting.events import Events, PureEvent
@@ -228,15 +228,13 @@ def _order_means(count: int) -> tuple[float, ...]:
     """The means of the lengths of so many standard Gaussian numbers, in falling order, by quadrature on 0..9."""
     nodes, weights = np.polynomial.legendre.leggauss(400)
     x, each = 4.5 * (nodes + 1.0), 4.5 * weights
-    density = 0.5 * math.log(2.0 / math.pi) - x * x / 2.0
+    density, log_F = 0.5 * math.log(2.0 / math.pi) - x * x / 2.0, np.log(scipy.special.erf(x / math.sqrt(2.0)))
     found = []
     for r in range(1, count + 1):
         # C f(x) F(x)^(n − r) (1 − F(x))^(r − 1), F(x) = 2Φ(x) − 1
-        log_c = gammaln(count + 1) - gammaln(r) - gammaln(count - r + 1)
-        tail = (r - 1) * (log_ndtr(-x) + math.log(2.0))
-        found.append(
-            float((each * x * np.exp(log_c + density + (count - r) * np.log(erf(x / math.sqrt(2.0))) + tail)).sum())
-        )
+        log_c = scipy.special.gammaln(count + 1) - scipy.special.gammaln(r) - scipy.special.gammaln(count - r + 1)
+        tail = (r - 1) * (scipy.special.log_ndtr(-x) + math.log(2.0))
+        found.append(float((each * x * np.exp(log_c + density + (count - r) * log_F + tail)).sum()))
     return tuple(found)
 
 
@@ -247,7 +245,7 @@ def _scores(n: int, directions: int, chosen: int, keep: float, generator: np.ran
     down = rank >= directions // 2
     rank = np.where(down, directions - 1 - rank, rank)
     # The (r + 1)-th largest of n uniform numbers is Beta(n − r, r + 1).
-    length = ndtri((1.0 + generator.beta(directions // 2 - rank, rank + 1.0)) / 2.0)
+    length = scipy.special.ndtri((1.0 + generator.beta(directions // 2 - rank, rank + 1.0)) / 2.0)
     return np.asarray(np.where(down, -length, length))
 
 

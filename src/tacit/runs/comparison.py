@@ -145,7 +145,7 @@ def run_comparison(
     require(len(runs) > 0, "a comparison must have at least one run", len(runs))
     where: dict[str, Any] = {"workers": workers, "engine": engine, "address": address}
     root = None if out is None else resolve_location(out)
-    places = [_place(run) for run in runs]
+    places = [f"{slug(run.config.environment_name)}/{slug(run.label)}" for run in runs]
     twice = sorted(place for place, count in Counter(places).items() if count > 1)
     if twice:
         raise InvalidInput(f"two runs of {name} would both be kept in '{twice[0]}'; give each run a name of its own")
@@ -240,10 +240,6 @@ def slug(text: str) -> str:
     """
     plain = text.lower().replace("ε", "e").replace("δ", "d")
     return re.sub(r"[^a-z0-9.]+", "-", plain).strip("-.") or "run"
-
-
-def _place(run: Run) -> str:
-    return f"{slug(run.config.environment_name)}/{slug(run.label)}"
 
 
 def _check_root(root: Path, name: str, scale: str | None) -> None:

@@ -16,7 +16,7 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import numpy as np
-from scipy.special import stdtrit
+import scipy
 
 from tacit.environments.state_features import SeenMDP
 from tacit.environments.tabular import TabularMDP
@@ -111,7 +111,7 @@ def interval_over(values: np.ndarray[Any, Any]) -> Interval:
     n, mean = len(values), float(np.mean(values))
     if n < 2:
         return Interval(mean=mean, low=None, high=None)
-    half = float(stdtrit(n - 1, 0.5 + LEVEL / 2.0)) * float(np.std(values, ddof=1)) / math.sqrt(n)
+    half = float(scipy.special.stdtrit(n - 1, 0.5 + LEVEL / 2.0)) * float(np.std(values, ddof=1)) / math.sqrt(n)
     return Interval(mean=mean, low=mean - half, high=mean + half)
 
 

@@ -321,8 +321,8 @@ class SqliteDatabase:
             path.parent.mkdir(parents=True, exist_ok=True)
         # Whoever stops half way leaves a temporary file and no party.
         made = SqliteStore(path.with_name(f".tmp-{path.name}"), kind, edge)
-        for left in (made.path, *_logs(made.path)):
-            left.unlink(missing_ok=True)
+        for suffix in ("", "-wal", "-shm", "-journal"):
+            made.path.with_name(made.path.name + suffix).unlink(missing_ok=True)
         with writing_to(path.parent):
             # Only its owner reads it; logs beside a database get the rights of the database.
             os.close(os.open(made.path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
@@ -351,10 +351,6 @@ class SqliteDatabase:
             found = connection.execute("SELECT value FROM meta WHERE name = 'kind'").fetchone()
             require_kind(found, kind, str(path.parent))
         return store
-
-
-def _logs(path: Path) -> tuple[Path, ...]:
-    return tuple(path.with_name(path.name + suffix) for suffix in ("-wal", "-shm", "-journal"))
 
 
 GROUP: Final = "tacit.databases"

@@ -524,7 +524,10 @@ def device_message(request: EvaluationRequest, steps: Trajectory, propensities: 
 
 
 def collected(request: EvaluationRequest, messages: Sequence[bytes], noise: Noise | None = None) -> Evaluation:
-    """The collector: values from the messages of all people."""
+    """The collector: values from the messages of all people.
+
+    No message shows which noise its device drew: `noise` says whether they rehearsed (`SimulationNoise`).
+    """
     source = SecureNoise() if noise is None else noise
     certificate = request.certificate(kind_of(source))
     require(certificate.holds, "the claim must hold", certificate.verdict)
@@ -557,8 +560,8 @@ def evaluated(request: EvaluationRequest, payloads: tuple[bytes, ...], certifica
             if request.propensity == "estimated" and name != LOG:
                 value = _widened(value, z, request, cast("Model", model), name)
             size = min(float(n), max(0.0, sums[1]) ** 2 / max(1e-12, sums[2]))
-            share = min(1.0, max(0.0, float(sums[5]) / n)) if request.cuts else 0.0
-            found[name] = value, float(size), None if request.propensity == "estimated" else share
+            share = min(1.0, max(0.0, float(sums[5]) / n)) if request.cuts and name != LOG else 0.0
+            found[name] = value, float(size), None if request.propensity == "estimated" and name != LOG else share
     low, width = H * request.mapping.low, H * (request.mapping.high - request.mapping.low)
     values = []
     for name, (value, size, clipped) in found.items():

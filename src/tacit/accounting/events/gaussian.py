@@ -52,7 +52,7 @@ from functools import lru_cache
 from typing import ClassVar
 
 import numpy as np
-from scipy.special import erfcx, ndtr
+import scipy
 
 from tacit.accounting.events.protocol import Event, require_whole, rounded_up, times
 from tacit.accounting.pld import PLD, shifted_pld
@@ -224,7 +224,7 @@ def _discrete(sigma: float, s: int) -> PLD:
 
 def _mills(x: float) -> float:
     """The Mills ratio Φ(−x)/φ(x) for x ≥ 0."""
-    return math.sqrt(math.pi / 2) * float(erfcx(x * ROOT_HALF))
+    return math.sqrt(math.pi / 2) * float(scipy.special.erfcx(x * ROOT_HALF))
 
 
 def _boundary(low: float, high: float, below: Callable[[float], bool]) -> tuple[float, float]:
@@ -300,8 +300,8 @@ def _curve(r: float, q: float) -> PLD:
     with np.errstate(divide="ignore"):  # q = 1
         stay = np.log1p(-q)
     losses = np.logaddexp(stay, np.log(q) + r * x - r * r / 2) - np.logaddexp(stay, np.log(q) - r * x - r * r / 2)
-    p_tail = (1.0 - q) * ndtr(-x) + q * ndtr(r - x)
-    q_tail = (1.0 - q) * ndtr(-x) + q * ndtr(-r - x)
+    p_tail = (1.0 - q) * scipy.special.ndtr(-x) + q * scipy.special.ndtr(r - x)
+    q_tail = (1.0 - q) * scipy.special.ndtr(-x) + q * scipy.special.ndtr(-r - x)
     curve = p_tail - np.exp(losses) * q_tail
     # The difference of two numbers of the size of P's tail, each right to a few units in the last place times x².
     curve = np.maximum(curve, 0.0) + ULP * (16.0 + 4.0 * x * (x + r)) * p_tail

@@ -36,7 +36,7 @@ from functools import lru_cache
 from typing import ClassVar, Final
 
 import numpy as np
-from scipy.special import ndtri
+import scipy
 
 from tacit.accounting.events.binomial import BEYOND, ROUNDING, mirrored_law
 from tacit.accounting.events.gaussian import gaussian_delta, gaussian_epsilon, gaussian_pld
@@ -139,7 +139,7 @@ def gaussian_mu_of_shift(law: LatticeLaw, shift: int, slack: float) -> float:
         # −Φ⁻¹(p), p = error/(1 − d) and 1 − p = (other − d)/(1 − d), from whichever of the two is small.
         low = np.minimum(error / up * (1.0 - down) / (1.0 - d), 0.5)
         high = np.clip((other * up + down - d) / (1.0 - d), 0.0, 0.5)
-        return np.asarray(np.where(error > 0.5, ndtri(high), -ndtri(low)))
+        return np.asarray(np.where(error > 0.5, scipy.special.ndtri(high), -scipy.special.ndtri(low)))
 
     first, second = quantile(alpha, not_alpha), quantile(beta, not_beta)
     # An error of at least 1 − d asks for nothing.

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from typing import ClassVar, NamedTuple, Self
 
 import numpy as np
-from scipy.special import ndtri
+import scipy
 
 from tacit.accounting.calibrate import least_noise
 from tacit.accounting.events import Events, GaussianEvent, LaplaceEvent
@@ -162,7 +162,7 @@ class AccumulatedNoise(Prefixes):
         p = require_failure_prob(failure_prob)
         if self.pure:
             return laplace_radius(noises, p, scale=self.scale, discrete=False)
-        return -self.scale * math.sqrt(noises) * float(ndtri(p / 2)) * (1 + _ROUNDING)
+        return -self.scale * math.sqrt(noises) * float(scipy.special.ndtri(p / 2)) * (1 + _ROUNDING)
 
     def events(self, family: Family) -> Events:
         """What one user is exposed to: one noise for every differing counter (G1)."""

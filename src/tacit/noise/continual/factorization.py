@@ -45,7 +45,7 @@ from functools import cache, lru_cache
 from typing import ClassVar, Final, NamedTuple, Self, TypeAlias
 
 import numpy as np
-from scipy import special
+import scipy
 
 from tacit.accounting.calibrate import least_noise
 from tacit.accounting.events import Events, GaussianEvent
@@ -271,7 +271,7 @@ class Factorization(Prefixes):
 
     def radius(self, failure_prob: float, terms: int = 1) -> float:
         """The exact two-sided quantile of the sum of `terms` independent last prefixes, rounded up."""
-        quantile = -float(special.ndtri(require_failure_prob(failure_prob) / 2))
+        quantile = -float(scipy.special.ndtri(require_failure_prob(failure_prob) / 2))
         return self.max_std * math.sqrt(require_count("terms", terms)) * quantile * (1 + _ROUNDING)
 
     def events(self, family: Family) -> Events:

@@ -40,9 +40,11 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future, ProcessPoolExecutor
 from contextlib import ExitStack
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from types import TracebackType
-from typing import Any, BinaryIO, Final, NamedTuple, Protocol, Self, TypeVar
+from typing import Any, BinaryIO, Final, NamedTuple, Self, TypeVar
 
 import numpy as np
 
@@ -132,68 +134,26 @@ AHEAD: Final = 3
 """How many pieces per worker are under way at most (N2)."""
 
 
-class Engine(Protocol):
-    """Where pieces are worked on."""
+@dataclass(frozen=True, slots=True)
+class Engine:
+    """Where pieces are worked on: begins the work on a piece, and has its outcome, with so many under way (N2)."""
+
+    begin: Callable[[Callable[[Task, bytes], Any], Task], Callable[[bytes], Any]]
+    outcome: Callable[[Any], Any]
+    most: int
 
     def map(self, work: Callable[[Task, bytes], Found], task: Task, pieces: Iterable[bytes]) -> Iterator[Found]:
         """work(task, piece) for every piece, in order (N1)."""
-        ...
-
-
-class _Local:
-    def map(self, work: Callable[[Task, bytes], Found], task: Task, pieces: Iterable[bytes]) -> Iterator[Found]:
-        return (work(task, piece) for piece in pieces)
-
-
-class _Processes:
-    def __init__(self, pool: ProcessPoolExecutor, workers: int) -> None:
-        self.pool, self.workers = pool, workers
-
-    def map(self, work: Callable[[Task, bytes], Found], task: Task, pieces: Iterable[bytes]) -> Iterator[Found]:
-        under_way: deque[Future[Found]] = deque()
+        begin, under_way = self.begin(work, task), deque[Any]()
         for piece in pieces:
-            under_way.append(self.pool.submit(work, task, piece))
-            if len(under_way) >= AHEAD * self.workers:
-                yield under_way.popleft().result()
+            under_way.append(begin(piece))
+            if len(under_way) >= self.most:
+                yield self.outcome(under_way.popleft())
         while under_way:
-            yield under_way.popleft().result()
+            yield self.outcome(under_way.popleft())
 
 
-class _Ray:
-    def __init__(self, ray: Any, workers: int) -> None:
-        self.ray, self.workers = ray, workers
-
-    def map(self, work: Callable[[Task, bytes], Found], task: Task, pieces: Iterable[bytes]) -> Iterator[Found]:
-        remote, shared = self.ray.remote(work), self.ray.put(task)
-        under_way: deque[Any] = deque()
-        for piece in pieces:
-            under_way.append(remote.remote(shared, piece))
-            if len(under_way) >= AHEAD * self.workers:
-                yield self.ray.get(under_way.popleft())
-        while under_way:
-            yield self.ray.get(under_way.popleft())
-
-
-@contextlib.contextmanager
-def _local(workers: int) -> Iterator[Engine]:
-    yield _Local()
-
-
-@contextlib.contextmanager
-def _processes(workers: int) -> Iterator[Engine]:
-    # A process of its own for every worker, not a copy of this one: services have threads, which do not survive a copy.
-    context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(max_workers=workers, mp_context=context) as pool:
-        yield _Processes(pool, workers)
-
-
-@contextlib.contextmanager
-def _ray(workers: int) -> Iterator[Engine]:
-    with ray_cluster(workers=workers) as (ray, _):
-        yield _Ray(ray, workers)
-
-
-ENGINES: Final = {"local": _local, "processes": _processes, "ray": _ray}
+ENGINES: Final = ("local", "processes", "ray")
 """By the name that a configuration gives them."""
 
 
@@ -206,8 +166,21 @@ def engine(name: str, workers: int | None = None) -> contextlib.AbstractContextM
     """
     if name not in ENGINES:
         raise UnknownName("engine", name, ENGINES)
-    number = cores() if workers is None else require_count("workers", workers)
-    return ENGINES[name](number)
+    return _begun(name, cores() if workers is None else require_count("workers", workers))
+
+
+@contextlib.contextmanager
+def _begun(name: str, number: int) -> Iterator[Engine]:
+    if name == "local":
+        yield Engine(partial, lambda outcome: outcome, 1)
+    elif name == "ray":
+        with ray_cluster(workers=number) as (ray, _):
+            yield Engine(lambda work, task: partial(ray.remote(work).remote, ray.put(task)), ray.get, AHEAD * number)
+    else:
+        # A process of its own for every worker, not a copy of this one: services have threads, which do not survive it.
+        context = multiprocessing.get_context("spawn")
+        with ProcessPoolExecutor(max_workers=number, mp_context=context) as pool:
+            yield Engine(lambda work, task: lambda piece: pool.submit(work, task, piece), Future.result, AHEAD * number)
 
 
 CHUNK: Final = 2**18
