@@ -232,7 +232,12 @@ def test_an_evaluation_is_no_policy_in_the_registry(tmp_path, keys, capsys):
 @pytest.mark.parametrize("trust", ["central", "shuffle", "local"])
 def test_an_evaluation_with_simulated_noise_is_true_when_it_is_read_back(tmp_path, trust):
     found = evaluated(tmp_path / "a", trust, noise=SimulationNoise(np.random.default_rng(0)))
-    assert tacit.verify(save_evaluation(found, tmp_path / "value.json")).outcome == "true"
+    value = save_evaluation(found, tmp_path / "value.json")
+    assert tacit.verify(value).outcome == "true"
+    request = json.loads(value.read_text())["request"]
+    assert tacit.verify(resealed(value, request={**request, "against_log": -1})).outcome == "FALSE", (
+        "-1 is no truth value"
+    )
     assert found.certificate.simulated
 
 

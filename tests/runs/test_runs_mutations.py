@@ -373,6 +373,7 @@ def test_an_exchanged_policy_beside_its_study_is_found(tmp_path):
         "killed": {"policy": {**content["policy"], "killed": True}},
         "version": {"version": "0.7.9", "certificate": {**content["certificate"], "epsilon": 0.001}},
         "no releases": {"releases": None},
+        "format_version": {"format_version": True},
         "people": {"releases": [{**row, "people": 5} for row in content["releases"]]},
         "the first release alone": {"releases": content["releases"][:1]},
     }
