@@ -66,7 +66,7 @@ lint: $(VENV)/.dev
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
-# Goes on where it was interrupted. LONG=yes: growth and sizes, too, about forty minutes more; AGAIN=yes: anew.
+# Goes on where it was interrupted. LONG=yes: the long ones, too, about fifty minutes more; AGAIN=yes: anew.
 bench: $(VENV)/.dev
 	$(BIN)/python -m benchmarks $(if $(LONG),--long) $(if $(AGAIN),--again)
 

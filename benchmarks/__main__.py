@@ -36,8 +36,8 @@ from benchmarks.rows import goal, met, number
 
 HERE = Path(__file__).parent
 RESULTS = HERE / "results"
-LONG = ("growth", "sizes")
-"""Whole runs in large worlds: each takes about twenty minutes, as long as all the others together."""
+LONG = ("growth", "off_policy", "sizes", "sweep")
+"""Five to twenty minutes each: about as long as all the others three times over."""
 OPTIONS = ("--long", "--again")
 
 
