@@ -297,7 +297,7 @@ def _finish(ax: Axes, title: str, x: Sequence[float]) -> None:
         ax.set_ylim(float(shown[shown > 0.0].min()) / 2.0, float(np.nanmax(shown)) * 2.0)
     ax.set_title(title, loc="left", fontsize=10)
     ax.legend(
-        fontsize=8, frameon=False, loc="upper left", bbox_to_anchor=(-0.12, -0.14), ncols=2, columnspacing=1.0,
+        fontsize=8, frameon=False, loc="upper left", bbox_to_anchor=(-0.12, -0.14), ncols=2, columnspacing=0.8,
         handlelength=3.0,
     )  # fmt: skip
     ax.spines[["top", "right"]].set_visible(False)

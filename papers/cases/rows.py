@@ -98,7 +98,7 @@ def read(name: str) -> tuple[dict[str, Floats], Ints]:
     """The columns of these data, and the number of the class of every row."""
     path = where(name)
     if path is None:
-        raise FileNotFoundError(f"{FILES[name][0]} must be installed: pip install 'tacit-rl[cases]'")
+        raise FileNotFoundError(f"{FILES[name][0]} must be installed: pip install '.[cases]' in a clone")
     if path.suffix == ".zip":
         with zipfile.ZipFile(path) as archive:
             text = archive.read(archive.namelist()[0]).decode()

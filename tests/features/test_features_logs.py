@@ -62,6 +62,9 @@ def test_a_policy_is_learned_verified_and_acts_on_a_row(place: Path, capsys: pyt
     assert main([*args, "--dry-run"]) == 0
     capsys.readouterr()
     assert main([*args, "--dry-run", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["certificate"]["holds"]
+    capsys.readouterr()
+    assert main([*args, "--dry-run", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["certificate"]["release"] is True
     assert not out.exists()
     assert main([*args, "--out", str(out)]) == 0

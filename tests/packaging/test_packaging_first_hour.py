@@ -44,7 +44,7 @@ class Walk(gymnasium.Env):
 """,
     """
 world = tacit.live(Walk, horizon=4, rewards=(0.0, 1.0))
-found = tacit.run(environment=world, episodes=60_000, seeds=2, trust="central", epsilon=2.0, delta=1e-6)
+found = tacit.run(environment=world, episodes=60_000, seeds=2, trust="central", epsilon=2.0, delta=1e-6, out="own")
 assert found.certificate.holds and found.policy.act(state=0) in (0, 1)
 open("walked", "w").write(found.summary())
 """,
@@ -126,6 +126,8 @@ def test_the_first_hour(tmp_path):
     else:
         run(python, "-", text="\n".join(CELLS))
     assert "trust central" in (place / "walked").read_text()
+    for command in ("verify own", "report own", "plot own", "certificate show own"):  # the class is in no other process
+        run("tacit", *command.split())
 
     (place / "log.csv").write_text(LOG)
     (place / "mapping.json").write_text(json.dumps(MAPPING))
@@ -138,8 +140,9 @@ def test_the_first_hour(tmp_path):
     run("tacit", "keys", "new", "keys")
     key = next(path for path in (place / "keys").iterdir() if "public" not in path.name)
     public = next(path for path in (place / "keys").iterdir() if "public" in path.name)
-    run("tacit", "keys", "sign", "river", "--key", str(key), "--role", "officer")
-    run("tacit", "verify", "river", "--require", f"officer={public}")
+    for signed in ("river", "own"):
+        run("tacit", "keys", "sign", signed, "--key", str(key), "--role", "officer")
+        run("tacit", "verify", signed, "--require", f"officer={public}")
 
     (place / "sweep.toml").write_text(SWEEP)
     run("tacit", "compare", "sweep.toml", "--out", "sweep")

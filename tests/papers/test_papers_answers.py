@@ -117,7 +117,7 @@ def test_nothing_that_runs_sees_them(toy):
 
 def test_the_sources_are_all_that_an_answer_follows_from(tmp_path, monkeypatch):
     names = {path.name for path in source_files()}
-    assert {"binomial.py", "mirrored.py", "pld.py", "privacy_loss.py", "search.py", "composition.py"} <= names
+    assert {"binomial.py", "bits.py", "lattice.py", "pld.py", "privacy_loss.py", "search.py", "composition.py"} <= names
     before, real = sources(), kept_answers.source_files()
     changed = tmp_path / "privacy_loss.py"
     text = next(p for p in real if p.name == changed.name).read_text()

@@ -55,13 +55,24 @@ def test_the_trial_is_the_negative_case_that_the_page_tells_of():
 
 
 def test_the_page_tells_what_steps_were_made_in_mobile_health():
-    found = json.loads((RESULTS / "steps.json").read_text(encoding="utf-8"))
-    assert found["certified epsilon"] <= 1.0
-    assert len(found["seeds"]) == 5
+    found, page = json.loads((RESULTS / "steps.json").read_text(encoding="utf-8")), PAGE.read_text(encoding="utf-8")
+    assert set(found["certified epsilon"]) == {f"{trust}, epsilon 1" for trust in ("central", "shuffle", "local")}
+    assert max(found["certified epsilon"].values()) <= 1.0
+    assert len(found["seeds"]) == 20
+    baseline = found["steps"]["always tailor"]
     for name, values in found["steps"].items():
+        assert len(values) == len(found["seeds"])
         assert found["intervals"][name] == pytest.approx(interval(values))
         if name != "uniform":
-            assert f"{np.mean(values):,.0f}" in PAGE.read_text(encoding="utf-8")
+            assert f"{np.mean(values):,.0f}" in page
+    for name, ends in found["minus always tailor"].items():
+        apart = interval([a - b for a, b in zip(found["steps"][name], baseline, strict=True)])
+        assert ends == pytest.approx(apart)
+        assert f"{ends[0]:+,.0f} [{ends[1]:,.0f}, {ends[2]:,.0f}]" in page
+    trial = found["trial"]
+    assert trial["certified epsilon"] <= 1.0
+    assert f"{trial['estimate']:+,.0f} [{trial['interval'][0]:,.0f}, {trial['interval'][1]:,.0f}]" in page
+    assert trial["verdict"] in page
 
 
 def test_people_are_paid_for_the_class_of_their_row():

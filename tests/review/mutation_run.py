@@ -1,10 +1,10 @@
 """The full mutation run of `tacit verify`, resumable: how many damaged files of every kind it finds.
 
-    python tests/review/mutation_run.py [--rounds 6] [--honest 200] [--out results/verification/mutations.json]
+    python tests/review/mutation_run.py [--rounds 3] [--honest 200] [--edits 60] [--out FILE]
 
-Every kind of directory and document is damaged in every file and every class of bytes, by the functions of
-`tests/runs/test_runs_mutations.py`, whose quick test is the same with one round. A kind that stands in the result with
-the same version and rounds is not run again.
+Every kind of directory and document is damaged in every file and every class of bytes, in every row of a database, and
+in the structure of its JSON with digests and manifests that fit, by `tests/runs/test_runs_mutations.py`, whose quick
+tests are the same with fewer rounds. A kind that stands in the result with the same version and rounds is kept.
 """
 
 from __future__ import annotations
@@ -33,12 +33,14 @@ def main() -> int:
     from tacit.runs.storage_paths import json_bytes
 
     parser = argparse.ArgumentParser()
-    parser.add_argument("--rounds", type=int, default=6)
+    parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--honest", type=int, default=200)
+    parser.add_argument("--edits", type=int, default=60)
     parser.add_argument("--out", type=Path, default=OUT)
     asked = parser.parse_args()
     head = {
-        "command": f"python tests/review/mutation_run.py --rounds {asked.rounds} --honest {asked.honest}",
+        "command": f"python tests/review/mutation_run.py --rounds {asked.rounds} --honest {asked.honest} "
+        f"--edits {asked.edits}",
         "version": tacit.__version__,
         "rounds": asked.rounds,
     }
@@ -51,16 +53,21 @@ def main() -> int:
         (place / "kinds").mkdir()
         with contextlib.redirect_stdout(io.StringIO()):
             kinds = tests.every_kind(place / "kinds", keys)
+            (place / "more").mkdir()
+            kinds |= tests.more_kinds(place / "more", keys)
         for number, (kind, path) in enumerate(kinds.items()):
             if kind in found["kinds"]:
                 continue
             rng = random.Random(SEED + number)  # noqa: S311 - places of mutations
-            key = keys / "public.pem" if kind in tests.RESTS_ON_A_KEY else None
-            tried, missed = tests.missed(path, rng, asked.rounds, key)
-            if kind == "study":
-                rows = tests.missed_rows(path, [])
-                stated = sorted({name for name in rows[1] if name == "stage.reason"})  # taken as stated, and said so
-                tried, missed = tried + rows[0] - rows[1].count("stage.reason"), missed + sorted({*rows[1]} - {*stated})
+            key = tests.key_of(kind, keys)
+            choice = kind.startswith("design")  # another design is another document: it has no digest inside
+            tried, missed = (0, []) if choice else tests.missed(path, rng, asked.rounds, key)
+            edits = tests.missed_edits(kind, path, rng, asked.edits, key)
+            tables = {"study": tests.TABLES, "collector": tests.COLLECTED}.get(kind, ())
+            rows = tests.missed_rows(path, [], tables) if tables else (0, [])
+            stated = [name for name in rows[1] if name in tests.STATED_ROWS]
+            tried += edits[0] + rows[0] - len(stated)
+            missed += edits[1] + sorted({*rows[1]} - {*stated})
             found["kinds"][kind] = {"mutations": tried, "missed": missed, "true as it was": tests.passes(path, key)}
             asked.out.write_bytes(json_bytes(found))
             print(kind, tried, len(missed), flush=True)

@@ -16,6 +16,8 @@ from study_fakes import REHEARSAL
 from test_runs_mutations import LOCAL, MAPPING, SMALL, WORLD, a_study, learned, updated
 
 import tacit
+from tacit.accounting.certificate import Certificate
+from tacit.accounting.wording import shown_up
 from tacit.cli import main
 from tacit.documents import vouched, without_seal
 from tacit.errors import InvalidInput, TacitError
@@ -27,7 +29,8 @@ from tacit.runs.storage_paths import json_bytes
 from tacit.study.collector import Collector
 from tacit.study.design import plan_study
 from tacit.study.device import Device
-from tacit.study.learn_files import LEARNED, _payloads, _request, save_evaluation, save_learned
+from tacit.study.evaluation import Evaluation
+from tacit.study.learn_files import LEARNED, _payloads, _request, read_learned, save_evaluation, save_learned
 from tacit.study.record import export_policy
 from tacit.study.study import Study
 from tacit.study.verify import sign_path
@@ -104,37 +107,6 @@ def test_a_signature_of_one_collector_is_none_of_another(tmp_path, keys):
     Collector(one).verify()
     (one / "evil.txt").write_text("epsilon 0.001")
     assert "evil.txt is no file of a collector" in tacit.verify(one).why
-
-
-def test_rows_of_a_collector_are_what_bundles_and_releases_say(tmp_path):
-    _, place = rehearsed(tmp_path)
-    file, missed, tried = place / "collector.db", [], 0
-    data = file.read_bytes()
-    for table in ("meta", "stage", "question", "outbox", "records"):
-        key = "name" if table == "meta" else "rowid"
-        with contextlib.closing(sqlite3.connect(file)) as connection:
-            names = [row[1] for row in connection.execute(f"PRAGMA table_info({table})")]
-            rows = connection.execute(f"SELECT {key}, * FROM {table}").fetchall()  # noqa: S608 - names of tables
-        for row, *values in rows:
-            for name, value in zip(names, values, strict=True):
-                if value is None or (table, name) == ("meta", "name"):
-                    continue
-                tail = "0" if isinstance(value, str) else b"0"
-                changed = value + 1 if isinstance(value, int) else value[:-1] + tail
-                if changed == value:
-                    changed = value[:-1] + (b"1" if isinstance(value, bytes) else "1")
-                if not updated(file, f'UPDATE {table} SET "{name}" = ? WHERE {key} = ?', changed, row):  # noqa: S608
-                    continue
-                tried += 1
-                with contextlib.suppress(TacitError):
-                    missed += [(table, name, row)] if tacit.verify(place).true else []
-                for path in place.glob("collector.db*"):
-                    path.unlink()
-                file.write_bytes(data)
-    assert tried > 40
-    # The seed of a rehearsal decides nothing that was released already.
-    assert {one for one in missed if one[2] != "seed"} == set()
-    assert tacit.verify(place).true
 
 
 @pytest.mark.parametrize("signed", [True, False])
@@ -237,19 +209,36 @@ def test_secure_noise_of_a_log_is_the_word_of_its_learner(tmp_path, keys, capsys
     assert entry["deployment"]["basic"]["data_product_type"] == "Machine learning model"
 
 
-def test_an_evaluation_is_no_policy_in_the_registry(tmp_path, keys, capsys):
-    rows = tmp_path / "log.csv"
+def evaluated(place: Path, trust: str = "central", **options: object) -> Evaluation:
+    """One policy on a log of forty people."""
+    place.mkdir(exist_ok=True)
     lines = [f"{k},{k},{h},{('well', 'sick')[h]},pill,1,0.5" for k in range(40) for h in range(2)]
-    rows.write_text("\n".join(["person,episode,step,ward,drug,points,p", *lines]) + "\n")
+    (place / "log.csv").write_text("\n".join(["person,episode,step,ward,drug,points,p", *lines]) + "\n")
     mapping = {**MAPPING, "columns": {"propensity": "p"}}
-    policy = NamedPolicy.from_dict(without_seal(json.loads((learned(tmp_path / "a") / "policy.json").read_text())))
-    found = tacit.evaluate({"p": policy}, rows, mapping, epsilon=1.0, delta=1e-6, min_propensity=0.5)
-    value = save_evaluation(found, tmp_path / "value.json", key=keys / PRIVATE)
+    policy = NamedPolicy.from_dict(without_seal(json.loads((learned(place / "log") / "policy.json").read_text())))
+    asked = {"epsilon": 1.0, "delta": 0.0 if trust == "local" else 1e-6, "min_propensity": 0.5, "trust": trust}
+    return tacit.evaluate({"p": policy}, place / "log.csv", mapping, **asked, **options)
+
+
+def test_an_evaluation_is_no_policy_in_the_registry(tmp_path, keys, capsys):
+    value = save_evaluation(evaluated(tmp_path / "a"), tmp_path / "value.json", key=keys / PRIVATE)
     assert main(["certificate", "export", str(value), *ENTRY]) == 0
     entry = yaml.safe_load(capsys.readouterr().out)["deployment"]
     assert entry["basic"]["data_product_type"] == "Summary statistics"
     assert "estimated" in entry["basic"]["description"]
     assert entry["deployment_model"]["data_source_type"] == "Static"
+
+
+@pytest.mark.parametrize("trust", ["central", "shuffle", "local"])
+def test_an_evaluation_with_simulated_noise_is_true_when_it_is_read_back(tmp_path, trust):
+    found = evaluated(tmp_path / "a", trust, noise=SimulationNoise(np.random.default_rng(0)))
+    value = save_evaluation(found, tmp_path / "value.json")
+    assert tacit.verify(value).outcome == "true"
+    request = json.loads(value.read_text())["request"]
+    assert tacit.verify(resealed(value, request={**request, "against_log": -1})).outcome == "FALSE", (
+        "-1 is no truth value"
+    )
+    assert found.certificate.simulated
 
 
 def test_no_file_is_hidden_from_a_manifest(tmp_path, keys):
@@ -334,6 +323,45 @@ def test_days_and_versions_are_those_that_there_can_be(tmp_path, entry, value, o
         (place / name).write_bytes(json_bytes(vouched(without_seal(json.loads(text)))))
     relisted(place, "release")
     assert tacit.verify(place).outcome == outcome
+
+
+def certificates(place: Path) -> dict[str, tuple[Certificate, float, float, int, int]]:
+    """Certificate, epsilon, delta, reports in all and reports of a person of what is no study."""
+    rng, n = np.random.default_rng(0), 30
+    log = {"tired": rng.random(n) < 0.5, "given": np.where(rng.random(n) < 0.5, "walk", "wait"), "points": np.ones(n)}
+    asked = {"features": tacit.Features(tired=bool), "reward": (0, 1), "trust": "central", "epsilon": 2.0}
+    bandit = tacit.LinearBandit(actions=["wait", "walk"], **asked, delta=1e-5, reports_per_person=1)
+    trial = tacit.trial(
+        "always 0", environment=WORLD, against="always 1", users=40, trust="shuffle", epsilon=3.0, delta=1e-6
+    )
+    policy = read_learned(learned(place / "log"))
+    values = evaluated(place / "values", "shuffle")
+    return {
+        "a log": (policy.certificate, 1.0, 1e-6, 6, 2),
+        "rows": (bandit.fit(log, action="given", reward="points").certificate_, 2.0, 1e-5, n, 1),
+        "a trial": (trial.certificate, 3.0, 1e-6, 80, 1),
+        "an evaluation": (values.certificate, 1.0, 1e-6, 40, 1),
+    }
+
+
+def test_certificates_of_logs_and_trials_say_what_was_asked(tmp_path):
+    """Every field for people against the request that made it, as of studies in test_accounting_certificate_text."""
+    for name, (found, epsilon, delta, reports, of_one) in certificates(tmp_path).items():
+        said = dict(found.facts)
+        assert f"(epsilon {epsilon:g}), plus delta {delta:g}" in said["promise"], name
+        assert said["protected"].startswith(f"each person among up to {reports:,} reports: "), name
+        assert found.claim.unit.reports == of_one, name
+        assert found.claim.unit.describe() in said["protected"], name
+        assert f"a group of 2: epsilon {found.claim.group(2).epsilon:g}" in said["protected"], name
+        assert {"shuffle": "shuffler", "central": "curator"}[found.claim.trust] in said["trusted"], name
+        assert f"certifies epsilon {shown_up(found.epsilon)} at delta {delta:g}" in said["checked"], name
+        assert found.epsilon <= epsilon, name
+        assert (found.terms.noise == "secure") == (name != "a trial"), name
+        assert found.simulated == (name == "a trial"), name
+        technical = dict(found.technical)
+        assert found.claim.output in technical["notion"], name
+        assert all(f"{family.name} {family.std:.5g} " in technical["noise"] for family in found.families), name
+        assert f"episodes {found.terms.sizes['episodes']}" in technical["release"], name
 
 
 def test_bundles_and_designs_are_verified_and_signed_alone(tmp_path, keys):

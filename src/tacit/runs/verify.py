@@ -288,7 +288,7 @@ def _run(directory: Path) -> Findings:
     """Everything that is known about a run's directory."""
     place, found = RunDirectory(directory), Findings(kind="run")
     _files(found, directory, ("config.json", "privacy.json"))
-    found.not_derived += ["rows", "policies", "seconds", "returns, intervals and arms", "figures", "pages"]
+    found.not_derived += ["command", "rows", "policies", "seconds", "returns, intervals and arms", "figures", "pages"]
     if any(line.startswith(MODEL) for line in found.wrong):  # what is not as it was written is not unpacked
         return found
     header, privacy = place.header(), place.privacy()
@@ -377,7 +377,7 @@ def _comparison(place: Path) -> Findings:
         found.looked_at |= {f"{name}/{file}": how for file, how in inner.looked_at.items()}
         if f"{name}/{DIGESTS}" not in found.looked_at:
             found.unknown.append(f"{name} is not listed")
-    found.not_derived += ["rows", "policies", "seconds", "figures", "pages"]
+    found.not_derived += ["name", "scale", "command", "rows", "policies", "seconds", "figures", "pages"]
     if not runs:
         found.unknown.append("there is no run in it")
     found.right = f"all {len(runs)} runs are what they state"

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Sequence
-from dataclasses import fields
 from fractions import Fraction
 from typing import Any, ClassVar, NamedTuple, Protocol, Self, runtime_checkable
 
@@ -164,10 +163,6 @@ class VectorStatistic:
         require(self.scale & (self.scale - 1) == 0, "the scale of a statistic must be a power of two", self.scale)
         most = max(change.square for change in self.changes())
         require(most == 1, "the longest change must be one of the changes", most)
-
-    def public_fields(self) -> dict[str, Any]:
-        """Its fields by name."""
-        return {item.name: getattr(self, item.name) for item in fields(self)}  # type: ignore[arg-type]
 
 
 def dithered(amounts: Ints, shift: int, dither: Ints) -> Ints:

@@ -137,6 +137,8 @@ class StudyDesign:
         given = {name: value for name, value in plain.items() if name not in ("format", "format_version")}
         fits = names - OPTIONAL <= set(given) <= names
         require(fits, f"a design has the entries {', '.join(sorted(names))}", sorted(given))
+        for name in ("epsilon", "delta"):  # true is no number
+            require_real(name, given[name])
         try:
             given["unit"], given["learner"] = PrivacyUnit(**given["unit"]), today(given["learner"])
             given["rewards"] = _bounds(given["rewards"])

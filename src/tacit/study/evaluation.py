@@ -115,6 +115,7 @@ class EvaluationRequest:
         require(self.estimator in get_args(Estimator), "estimator must be snips, ips, dr or dm", self.estimator)
         require_real("confidence", self.confidence, 0.5, 0.9999)
         require(len(self.policies) > 0, "there must be a policy to evaluate", 0)
+        require(isinstance(self.against_log, bool), "against_log must be true or false", self.against_log)
         require(LOG not in self.policies, f"the name '{LOG}' is that of the log's own policy; choose another", LOG)
         rules = [] if isinstance(self.propensity, str) else [self.propensity]
         for policy in (*self.policies.values(), *rules):
@@ -524,7 +525,10 @@ def device_message(request: EvaluationRequest, steps: Trajectory, propensities: 
 
 
 def collected(request: EvaluationRequest, messages: Sequence[bytes], noise: Noise | None = None) -> Evaluation:
-    """The collector: values from the messages of all people."""
+    """The collector: values from the messages of all people.
+
+    No message shows which noise its device drew: `noise` says whether they rehearsed (`SimulationNoise`).
+    """
     source = SecureNoise() if noise is None else noise
     certificate = request.certificate(kind_of(source))
     require(certificate.holds, "the claim must hold", certificate.verdict)

@@ -91,11 +91,11 @@ def require_exported(study: Study, content: Mapping[str, Any]) -> None:
     parts, status = study.parts, study.status()
     with study.store.reading() as connection:
         steps = connection.execute("SELECT belief, plan, memory, coins FROM belief ORDER BY step DESC").fetchall()
-        taken = connection.execute("SELECT bytes FROM release").fetchall()
+        taken = connection.execute("SELECT bytes FROM release ORDER BY charge").fetchall()
     heads = [ReleasePayload.parse(bytes(row[0])).head.text for row in taken]
     listed = content["study"] == study.design.digest and content["head"] in heads
-    listed = listed and all(row in status["releases"] for row in content["releases"])
-    require(listed, "a policy must list releases of its study", "others")
+    listed = listed and same(content["releases"], status["releases"][: heads.index(content["head"]) + 1])
+    require(listed, "a policy must list the releases of its study up to its head", "others")
     killed = content["policy"]["killed"]
     minds = (LearnerState.read(row, packages_of(parts.learner, *parts.channels)) for row in steps)
     learned = (_exported(study, study.policy_of(mind), killed=killed) for mind in minds if mind.plan is not None)

@@ -30,7 +30,10 @@ DIGEST: Final = 32
 KINDS: Final = "biuf"
 """Arrays of truth values, whole numbers and floats; nothing that could hold an object."""
 
-FOLDERS: Final = ("data", "learners", "planning", "policies", "protocol", "release", "released", "statistics")
+FOLDERS: Final = (
+    *("data", "learners", "planning", "policies", "protocol", "release", "released", "statistics"),
+    "study.uniform_assignment",
+)
 """Of tacit: what states are made of. Nothing there imports, opens or starts anything when it is built."""
 
 
@@ -121,7 +124,7 @@ class _Reader:
         module, _, qualname = name.partition(":")
         package, _, inside = module.partition(".")
         known = package in self.packages and qualname.isidentifier()
-        known = known and (package != "tacit" or inside.partition(".")[0] in FOLDERS)
+        known = known and (package != "tacit" or f"{inside}.".startswith(tuple(f"{one}." for one in FOLDERS)))
         require(known, f"types of a state must be of {', '.join(self.packages)}", name)
         kind = getattr(importlib.import_module(module), qualname, None)
         fits = isinstance(kind, type) and (

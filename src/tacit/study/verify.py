@@ -359,6 +359,7 @@ def _check_policy(found: Findings, content: Mapping[str, Any]) -> None:
     policy = POLICIES[content["policy"]["format"]].from_dict(content["policy"])
     gives = {
         **content,
+        "format_version": FORMAT_VERSION,
         "name": design.name,
         "study": design.digest,
         "claim": parts.claim.to_dict(),
