@@ -221,3 +221,9 @@ def test_one_step_episodes_run_under_every_trust_model(trust, mechanism):
         fast, slow = speeds(learner, privatizer, mdp=mdp, episodes=300)
         same(fast, slow)
         assert fast.regret.tobytes() == slow.regret.tobytes()
+
+
+def test_a_run_without_privacy_hands_no_index_to_every_user() -> None:
+    """The arrays of a support index are counted in and out with every user: half of the time of a small run."""
+    dense = Unprotected(shape=CountShape(horizon=2, num_states=2, num_actions=1, staged=True))
+    assert all(isinstance(part, int) for part in dense.parameters)

@@ -39,13 +39,25 @@ from tacit.release.shuffle.roles import require_complete
 from tacit.released.batches import BatchQuery, BatchReport, PlannedBatch
 from tacit.released.counts import CountShape, CountStatistics, empty_counts
 from tacit.released.precision import CountPrecision, Sampling, SumPrecision, everything_sent, exact_counts, exact_sums
-from tacit.statistics.count_vectors import add_batch, add_placed_trajectory, count_families
+from tacit.statistics.count_vectors import add_batch, add_placed_trajectory, add_trajectory, count_families
 
 
 class Parameters(NamedTuple):
     """Where the counters stand, if a support is declared."""
 
     places: SupportIndex
+
+
+class DenseParameters(NamedTuple):
+    """No declared support: an index handed to every user costs a third of a small run."""
+
+    horizon: int
+
+
+@lean_kernel
+def release_dense(parameters: Any, state: CountsState, users: Walked, query: Totals, rng: np.random.Generator) -> None:
+    """Add one user to the totals of every counter."""
+    add_trajectory(state.released, users.states, users.actions, users.rewards)
 
 
 @lean_kernel
@@ -74,7 +86,9 @@ class Unprotected:
     @property
     def kernel(self) -> Kernel | None:
         """The kernel that takes in one user."""
-        return release if self.batches is None else None
+        if self.batches is not None:
+            return None
+        return release_dense if self.shape.support is None else release
 
     def planned(self, batches: Sequence[PlannedBatch], following: Sequence[int] | None = None) -> Self:
         """The same with the schedule of a run."""
@@ -97,8 +111,10 @@ class Unprotected:
         return "none"
 
     @property
-    def parameters(self) -> Parameters:
+    def parameters(self) -> Parameters | DenseParameters:
         """Nothing but places to set."""
+        if self.shape.support is None:
+            return DenseParameters(horizon=self.shape.horizon)
         return Parameters(places=places_of(self.shape))
 
     def families(self) -> tuple[Family, ...]:
