@@ -42,7 +42,7 @@ LOOPS: Final[Mapping[str, dict[str, Any]]] = {
         ("dp-ucbvi", "central", {"episodes": 50_000}),
         ("bucb", "shuffle", {}),
         ("ldp-rts", "local", {}),
-        ("dp-pg", "central", {"environment": "dose-bandit", "episodes": 50_000}),
+        ("dp-pg:policy=gaussian", "central", {"environment": "dose-bandit", "episodes": 50_000}),
     )
 }
 PROMPTS: Final[Mapping[str, str]] = {
