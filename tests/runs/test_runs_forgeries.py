@@ -569,6 +569,7 @@ def test_a_bundle_alone_rests_on_a_key(tmp_path, keys):
     assert "nothing in it shows its policy: insist on a key" in found.why
     with pytest.raises(InvalidInput, match="must be true to be signed"):
         sign_path(unsigned, keys / PRIVATE, OFFICER)
+    assert main(["certificate", "show", str(unsigned)]) == 0, "its certificate is derived"
     signed = tacit.export_bundle(result, tmp_path / "signed.json", key=keys / PRIVATE)
     assert tacit.verify(signed, key=keys / PUBLIC).true
     assert tacit.verify(signed, needed=[("learner", keys / PUBLIC)]).true
