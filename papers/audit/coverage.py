@@ -102,6 +102,7 @@ RUN_OPTIONS: Final[Mapping[str, Covered]] = {
     ),
     "because": Covered("words"),
     "by_size": Covered("words"),
+    "stated": Covered("what a file says of its world: no option of a new run"),
 }
 """Every option of a run."""
 

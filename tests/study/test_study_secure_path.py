@@ -47,6 +47,9 @@ from tacit.errors import TacitError
 from tacit.features import Features
 from tacit.learners.table import LEARNERS
 from tacit.noise import exact
+from tacit.noise.one_slot import OneSlot
+from tacit.noise.subset_selection import SubsetSelection
+from tacit.noise.unary_encoding import UnaryEncoding
 from tacit.policies import tabular
 from tacit.randomness import SecureNoise
 from tacit.release import codecs as wires
@@ -551,11 +554,12 @@ def without_noise(name: str, patch: pytest.MonkeyPatch) -> None:
     elif kind == "local-returns":
         patch.setattr(returns, "uniform_below", lambda limit, noise: 0)
     else:
-        patch.setattr(
-            wires.SlotCodec,
-            "_bits",
-            lambda wire, slot, hot, noise: (np.arange(8) < getattr(wire._mechanism(slot), "size", 0)).astype(np.int64),
-        )
+        for kind in (OneSlot, SubsetSelection, UnaryEncoding):
+            patch.setattr(
+                kind,
+                "sent_bits",
+                lambda own, cells, hot, noise: (np.arange(cells) < getattr(own, "size", 0)).astype(np.int64),
+            )
         patch.setattr(wires, "flipped", lambda own, bits, noise: bits)
         patch.setattr(wires.IntegersCodec, "_noise", lambda wire, noise: np.zeros(wire.counters, dtype=np.int64))
 

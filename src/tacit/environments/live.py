@@ -97,6 +97,8 @@ class LiveWorld:
         Fresh episodes that measure a policy; whether environments are stepped together.
     policies, baseline
         Named policies of the world, and the one in use.
+    read
+        Whether a file describes it; then no code that the file names is run.
 
     Examples
     --------

@@ -70,8 +70,8 @@ class RunConfig:
     Parameters
     ----------
     OPTIONS
-    because, by_size
-        Why the learner was chosen, and what follows from sizes; filled in, not given.
+    because, by_size, stated
+        Why the learner was chosen, what follows from sizes, and what a file says of its world; filled in, not given.
 
     Raises
     ------

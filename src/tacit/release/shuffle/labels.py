@@ -140,8 +140,9 @@ def least_bit_noise(
         # As many bits of either bias as there are of one, each as likely to be odd as it must be.
         other = replace(found, probability=least_mirrored_probability(*asked), mirrored=True)
         # q (1 − q) of bits of one bias whose deviation is that of these over the ratio: are they private?
-        spread = 2.0 * other.probability * (1.0 - other.probability) / MIRRORED_STD_RATIO**2
-        less = replace(found, probability=0.5 * (1.0 - math.sqrt(1.0 - 4.0 * min(spread, 0.25))))
+        spread = min(2.0 * other.probability * (1.0 - other.probability) / MIRRORED_STD_RATIO**2, 0.25)
+        # q = (1 − √(1 − 4s))/2, without the difference that rounds to 0 where s is tiny
+        less = replace(found, probability=2.0 * spread / (1.0 + math.sqrt(1.0 - 4.0 * spread)))
         if kind is not None or composed(less.events(families)).delta(epsilon) > delta:
             return other
     # m·n bits are enough when fair; now each of them only as likely as it must be.
