@@ -74,7 +74,7 @@ def main() -> int:
         if found["honest"] is None or found["honest"]["directories"] < asked.honest:
             (place / "honest").mkdir()
             made = tests.honest(place / "honest", asked.honest)
-            alarms = [path.name for path in made if not tests.passes(path)]
+            alarms = tests.not_passing(place / "honest", made)
             found["honest"] = {"directories": len(made), "false alarms": alarms}
     total = sum(one["mutations"] for one in found["kinds"].values())
     found["total"] = {"mutations": total, "missed": sum(len(one["missed"]) for one in found["kinds"].values())}

@@ -126,6 +126,7 @@ def test_a_policy_with_a_new_digest_is_loaded_only_by_whoever_takes_unsigned_bun
     assert tacit.load_bundle(path, unsigned=True).signature == "unsigned"
     assert main(["verify", str(path), "--key", str(keys / "ours" / PUBLIC)]) == 1
     assert capsys.readouterr().out.startswith(f"FALSE: {path} (bundle, unsigned): unsigned\n")
+    assert tacit.verify(path).outcome == "not verified", "its policy rests on nothing in it"
 
 
 def test_another_key_is_no_key(result, keys, tmp_path, capsys):
@@ -136,7 +137,7 @@ def test_another_key_is_no_key(result, keys, tmp_path, capsys):
         tacit.load_bundle(path)
     assert main(["verify", str(path), "--key", str(keys / "ours" / PUBLIC)]) == 1
     assert "signed by another key" in capsys.readouterr().out
-    assert main(["verify", str(path)]) == 0
+    assert main(["verify", str(path)]) == 1, "without a key its policy rests on nothing"
     assert "which nobody pinned (give --key)" in capsys.readouterr().out
     assert main(["verify", str(path), "--key", str(keys / "theirs" / PUBLIC)]) == 0
     assert "signed by the pinned key" in capsys.readouterr().out
@@ -147,7 +148,10 @@ def test_keys_are_private_never_overwritten_and_sign_only_what_is_true(result, t
     assert (tmp_path / "k" / PRIVATE).stat().st_mode & 0o077 == 0
     assert main(["keys", "new", str(tmp_path / "k")]) == 2
     path = tacit.export_bundle(result, tmp_path / "bundle.json")
-    assert main(["keys", "sign", str(path), "--key", str(tmp_path / "k" / PRIVATE)]) == 0
+    assert main(["keys", "sign", str(path), "--key", str(tmp_path / "k" / PRIVATE)]) == 2, "its policy rests on nothing"
+    path = tacit.export_bundle(result, tmp_path / "ours.json", key=tmp_path / "k" / PRIVATE)
+    needed = ["--require", f"learner={tmp_path / 'k' / PUBLIC}"]
+    assert main(["keys", "sign", str(path), "--key", str(tmp_path / "k" / PRIVATE), *needed]) == 0
     assert tacit.load_bundle(path, key=tmp_path / "k" / PUBLIC).signature.startswith("signed by the pinned key")
     assert main(["keys", "sign", str(path), "--key", str(tmp_path / "k" / PRIVATE)]) == 2
     false = changed(tacit.export_bundle(result, tmp_path / "false.json"), changed_certificate, forged=True)
@@ -174,7 +178,7 @@ def test_without_the_package_signatures_are_refused_in_words_and_the_rest_works(
     with pytest.raises(NotSupported, match="cryptography"):
         tacit.load_bundle(path, key=keys / "ours" / PUBLIC)
     unsigned = tacit.export_bundle(result, tmp_path / "unsigned.json")
-    assert tacit.verify(unsigned).line.startswith("true: ")
+    assert tacit.verify(unsigned).line.startswith("not verified: ")
 
 
 def test_what_cannot_be_bundled_is_refused(result, tmp_path):

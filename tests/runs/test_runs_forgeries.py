@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import hashlib
 import json
+import os
 import shutil
 import sqlite3
 from pathlib import Path
@@ -19,6 +21,7 @@ import tacit
 from tacit.accounting.certificate import Certificate
 from tacit.accounting.wording import shown_up
 from tacit.cli import main
+from tacit.data.trajectories import Trajectories
 from tacit.documents import vouched, without_seal
 from tacit.errors import InvalidInput, TacitError
 from tacit.policies.named import NamedPolicy
@@ -29,9 +32,13 @@ from tacit.runs.storage_paths import json_bytes
 from tacit.study.collector import Collector
 from tacit.study.design import plan_study
 from tacit.study.device import Device
-from tacit.study.evaluation import Evaluation
+from tacit.study.episodes import Episodes, as_mapping
+from tacit.study.evaluation import Evaluation, EvaluationRequest, evaluate_episodes
 from tacit.study.learn_files import LEARNED, _payloads, _request, read_learned, save_evaluation, save_learned
+from tacit.study.learning import LearnRequest, learn_from
 from tacit.study.record import export_policy
+from tacit.study.split import LEARNED_NAME
+from tacit.study.state import MAGIC, decode_state
 from tacit.study.study import Study
 from tacit.study.verify import sign_path
 from tacit.study.wire import ReleasePayload, sha256
@@ -386,7 +393,7 @@ def test_bundles_and_designs_are_verified_and_signed_alone(tmp_path, keys):
     assert (found.kind, found.true) == ("design of a study", True)
     sign_path(design, tmp_path / OFFICER / PRIVATE, OFFICER)
     plain = json.loads(design.read_text())
-    for change in ({"epsilon": 0.5}, {"extra": 1}, {"channels": plain["channels"][:1] * 2}):
+    for change in ({"epsilon": 0.5}, {"version": "x"}, {"extra": 1}, {"channels": plain["channels"][:1] * 2}):
         design.write_text(json.dumps({**plain, **change}))
         with contextlib.suppress(TacitError):
             assert not tacit.verify(design).true
@@ -426,3 +433,163 @@ def test_nothing_stands_beside_a_certificate_that_is_not_derived(tmp_path, capsy
     else:
         assert "regret" in stated
         assert not stated & {"claims", "doubt", "unverified", "version"}
+
+
+def test_a_name_that_a_study_skips_hides_no_policy(tmp_path, keys):
+    """What stands in the directory of a study is true for that only where the study has looked at it."""
+    place = a_study(tmp_path)
+    content = json.loads((place / "policy.json").read_text())
+    tables = content["policy"]["policy"]
+    other = {**tables, "actions": [[1 - action for action in row] for row in tables["actions"]]}
+    for name in ("batches", "keys", "bearer", "signatures", "x.json.signatures", "study.db-wal"):
+        forged = place / name
+        shutil.copy(place / "policy.json", forged)
+        resealed(forged, policy={**content["policy"], "policy": other})
+        with contextlib.suppress(TacitError):
+            assert not tacit.verify(forged).true, name
+        with pytest.raises(InvalidInput):
+            sign_path(forged, keys / PRIVATE, OFFICER)
+        forged.unlink(missing_ok=True)  # SQLite removes a log that is none
+    (tmp_path / "other").mkdir()
+    rehearsed(tmp_path / "other", epsilon=50.0)
+    foreign = place / "issuer-keys.json"
+    foreign.write_bytes(Study(tmp_path / "other" / "study").plan())
+    assert tacit.verify(foreign).outcome == "not verified"
+    assert tacit.verify(place / "policy.json").true
+
+
+def a_comparison_called_secure(place: Path) -> Path:
+    """A log learned from with simulated noise, and an evaluation beside it with the same that is called secure."""
+    mapping = as_mapping({**MAPPING, "columns": {"propensity": "p"}})
+    rng, n = np.random.default_rng(0), 300
+    lived = Trajectories(rng.integers(0, 2, (n, 2)), rng.integers(0, 2, (n, 2)), rng.random((n, 2)))
+    sizes = {"persons": np.arange(n), "people": n, "lengths": np.full(n, 2), "propensities": np.full((n, 2), 0.5)}
+    log = Episodes(trajectories=lived, mapping=mapping, **sizes)
+    asked = {"mapping": mapping, "delta": 1e-6, "people": n}
+    found = learn_from(LearnRequest(epsilon=0.5, **asked), log, SimulationNoise(rng))
+    policies = {LEARNED_NAME: found.policy}
+    request = EvaluationRequest(policies=policies, epsilon=1.0, min_propensity=0.5, trust="central", **asked)
+    compared = evaluate_episodes(request, log, SimulationNoise(rng))
+    save_learned(dataclasses.replace(found, comparison=compared), place / "honest")
+    forged = dataclasses.replace(compared, certificate=request.certificate("secure"))
+    save_learned(dataclasses.replace(found, comparison=forged), place / "forged")
+    return place / "forged"
+
+
+def test_a_comparison_in_a_release_that_is_called_secure_its_learner_has_not_signed(tmp_path, keys):
+    forged = a_comparison_called_secure(tmp_path)
+    honest = tacit.verify(tmp_path / "honest")
+    assert (honest.true, honest.unsigned_by) == (True, "")
+    assert tacit.verify(forged).unsigned_by == "learner"
+    with pytest.raises(InvalidInput, match="must be signed by its learner first"):
+        sign_path(forged, keys / PRIVATE, OFFICER)
+
+
+def test_the_log_that_a_design_starts_from_is_taken_as_stated(tmp_path, keys):
+    place = learned(tmp_path / "log")
+    sizes = {"states": ["well", "sick"], "actions": ["none", "pill"], "horizon": 2, "stages": 2, "target": 40}
+    design = plan_study(**sizes, least=30, epsilon=4.0, delta=1e-6, trust="central", start=place, rewards=(-1, 3))
+    study = Study.new(tmp_path / "study", design, seed=1)
+    study.plan()
+    alone = tmp_path / "design.json"
+    shutil.copy(tmp_path / "study" / "design.json", alone)
+    found = tacit.verify(alone)
+    assert (found.true, found.unsigned_by) == (True, "learner")
+    assert "the log that it starts from" in found.not_derived
+    with pytest.raises(InvalidInput, match="must be signed by its learner first"):
+        sign_path(alone, keys / PRIVATE, OFFICER)
+    assert "the log that it starts from" in tacit.verify(tmp_path / "study").not_derived
+
+
+HIDDEN = {
+    "a table": "CREATE TABLE evil (x)",
+    "a trigger": "CREATE TRIGGER evil AFTER INSERT ON {} BEGIN DELETE FROM lease; END",
+    "a view": "CREATE VIEW evil AS SELECT * FROM {}",
+    "no guard": "DROP TRIGGER {}_no_update",
+}
+
+
+@pytest.mark.parametrize("what", HIDDEN)
+def test_databases_hold_nothing_but_what_tacit_lays_out(tmp_path, keys, what):
+    """SQLite would run a trigger at the next step."""
+    for place, table in zip(rehearsed(tmp_path), ("bundle", "report"), strict=True):
+        sign_path(place, keys / PRIVATE, OFFICER)
+        needed = [(OFFICER, keys / PUBLIC)]
+        assert tacit.verify(place, needed=needed).true
+        with contextlib.closing(sqlite3.connect(place / f"{place.name}.db", isolation_level=None)) as connection:
+            connection.execute(HIDDEN[what].format(table))
+        found = tacit.verify(place, needed=needed)
+        assert found.outcome == "FALSE"
+        assert "is not laid out as tacit does it" in found.why
+
+
+def test_who_has_taken_part_is_counted_and_named(tmp_path):
+    """Without it the same people may come again."""
+    _, place = rehearsed(tmp_path)
+    found = tacit.verify(place)
+    assert found.true
+    assert "who has taken part" in found.not_derived
+    with contextlib.closing(sqlite3.connect(place / "collector.db", isolation_level=None)) as connection:
+        guard = connection.execute("SELECT sql FROM sqlite_master WHERE name = 'participation_given_back'").fetchone()
+        connection.execute("DROP TRIGGER participation_given_back")
+        connection.execute("DELETE FROM participation")
+        connection.execute(guard[0])
+    assert tacit.verify(place).outcome == "FALSE"
+
+
+def test_a_run_of_a_comparison_whose_signature_is_about_something_else_is_false(tmp_path, keys):
+    options = {**SMALL, **LOCAL, "learner": ["psrl", "uniform"]}
+    tacit.compare(**options, out=tmp_path / "cmp")
+    run = next(path.parent for path in (tmp_path / "cmp").rglob("config.json"))
+    sign_path(run, keys / PRIVATE, OFFICER)
+    assert tacit.verify(tmp_path / "cmp").true
+    seconds = json.loads((run / "timing.json").read_text())
+    (run / "timing.json").write_bytes(json_bytes({seed: {**one, "seconds": 9.0} for seed, one in seconds.items()}))
+    relisted(run, "run")
+    relisted(tmp_path / "cmp", "comparison")
+    assert tacit.verify(run).outcome == "FALSE"
+    found = tacit.verify(tmp_path / "cmp")
+    assert found.outcome == "FALSE"
+    assert "the signature of its officer is about something else" in found.why
+
+
+@pytest.mark.parametrize("version", ["99.1.0", "0.8.7"])
+def test_a_version_that_this_one_cannot_know_is_not_verified(tmp_path, capsys, version):
+    assert main([*CERTIFY, "--epsilon", "1", "--delta", "0", "--json"]) == 0
+    text = capsys.readouterr().out.replace(tacit.__version__, version)
+    (tmp_path / "f.json").write_text(json.dumps(vouched(without_seal(json.loads(text)))))
+    assert tacit.verify(tmp_path / "f.json").outcome == "not verified"
+
+
+def test_a_bundle_alone_rests_on_a_key(tmp_path, keys):
+    result = tacit.run(**{**SMALL, **LOCAL})
+    unsigned = tacit.export_bundle(result, tmp_path / "unsigned.json")
+    found = tacit.verify(unsigned)
+    assert found.outcome == "not verified"
+    assert "nothing in it shows its policy: insist on a key" in found.why
+    with pytest.raises(InvalidInput, match="must be true to be signed"):
+        sign_path(unsigned, keys / PRIVATE, OFFICER)
+    assert main(["certificate", "show", str(unsigned)]) == 0, "its certificate is derived"
+    signed = tacit.export_bundle(result, tmp_path / "signed.json", key=keys / PRIVATE)
+    assert tacit.verify(signed, key=keys / PUBLIC).true
+    assert tacit.verify(signed, needed=[("learner", keys / PUBLIC)]).true
+
+
+def test_what_is_no_file_is_not_read(tmp_path):
+    """A pipe would never end, a link may lead around in a circle."""
+    place = tmp_path / "run"
+    tacit.run(**{**SMALL, **LOCAL}, out=place)
+    for make in (os.mkfifo, lambda path: path.symlink_to("/dev/zero"), lambda path: path.symlink_to(tmp_path)):
+        make(place / "x.png")
+        found = tacit.verify(place)
+        assert (found.outcome, "x.png is no file that tacit writes there" in found.why) == ("FALSE", True)
+        (place / "x.png").unlink()
+    assert tacit.verify(place).true
+
+
+@pytest.mark.parametrize("name", ["tacit.data.simulator_users:LiveWorld", "tacit.protocol:SecureNoise"])
+def test_states_build_no_class_that_a_module_imports(name):
+    head = json.dumps({"fields": [], "type": name}).encode()
+    body = MAGIC + len(head).to_bytes(4, "little") + head
+    with pytest.raises(InvalidInput, match="must be named tuples or dataclasses"):
+        decode_state(body + hashlib.sha256(body).digest())

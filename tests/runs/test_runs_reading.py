@@ -229,29 +229,30 @@ def test_a_run_in_code_of_its_writer_verifies_where_that_code_is_unknown(
     made = tacit.run(
         environment=environment, episodes=200, seeds=1, workers=1, out=tmp_path / "run", **private, **options
     )
-    export_bundle(made, tmp_path / "bundle.json")
+    new_keys(tmp_path / "keys")
+    export_bundle(made, tmp_path / "bundle.json", key=tmp_path / "keys" / "private.pem")
     (tmp_path / "foreign.py").unlink()
     sys.modules.pop("foreign")
-    new_keys(tmp_path / "keys")
     for line in ("report run", "plot run", "keys sign run --role officer --key keys/private.pem", "verify run"):
         assert main(line.split()) == 0, capsys.readouterr()
     assert "actions and observations of its environment" in capsys.readouterr().out
-    assert main(["verify", "bundle.json"]) == 0
+    assert main(["verify", "bundle.json", "--key", "keys/public.pem"]) == 0
     read = tacit.load("run")
     assert (read.doubt, read.config) == (None, made.config)
-    assert load_bundle("bundle.json", unsigned=True).policy.actions.tolist() == made.policy.actions.tolist()
+    assert load_bundle("bundle.json", key="keys/public.pem").policy.actions.tolist() == made.policy.actions.tolist()
 
 
 def test_a_run_with_a_function_as_baseline_is_reported_and_not_verified(foreign, tmp_path, capsys):
-    options = {"trust": "central", "epsilon": 0.05, "delta": 1e-6, "baseline": "foreign:usual"}
+    options = {"trust": "central", "epsilon": 0.05, "delta": 1e-6, "baseline": "foreign:usual", "value_users": 40}
     made = tacit.run(environment="riverswim", learner="bucb", episodes=200, workers=1, out=tmp_path / "run", **options)
     assert made.against is not None
+    assert len(made.trials) == 1
     foreign.unlink()
     assert main(["report", "run"]) == main(["plot", "run"]) == 0, capsys.readouterr()
     assert main(["verify", "run"]) == 1
     assert "not verified: run" in capsys.readouterr().out
     read = tacit.load("run")
-    assert (read.against, read.advice) == (None, None)
+    assert (read.against, read.advice, read.trials) == (None, None, ())
     assert "the baseline foreign:usual is code that the file names" in read.doubt
     assert not foreign.exists()
 

@@ -388,8 +388,10 @@ def test_verification_in_place_finds_what_was_changed(board, place):
         fine = (await it.get("/officer", **HTML)).text
         collector = Collector(place / "collector")
         with collector.store.connected() as connection:
+            (guard,) = connection.execute("SELECT sql FROM sqlite_master WHERE name = 'outbox_no_update'").fetchone()
             connection.execute("DROP TRIGGER outbox_no_update")
             connection.execute("UPDATE outbox SET digest = ? WHERE stage = 0", ("0" * 64,))
+            connection.execute(guard)
         reply = await it.post("/officer/verify", {}, board.reader)
         return fine, reply.json(), (await it.get("/officer", board.reader, **HTML)).text
 

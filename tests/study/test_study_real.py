@@ -544,15 +544,18 @@ def test_verify_says_true_or_false_of_study_collector_and_policy(place, capsys):
 def forge(place: Path) -> None:
     """A learned belief, a ledger record and a claim that are not what they were."""
     with contextlib.closing(sqlite3.connect(place / "study" / "study.db", isolation_level=None)) as connection:
+        (guard,) = connection.execute("SELECT sql FROM sqlite_master WHERE name = 'belief_no_update'").fetchone()
         connection.execute("DROP TRIGGER belief_no_update")
         connection.execute("UPDATE belief SET coins = replace(coins, '1', '2') WHERE step = 2")
+        connection.execute(guard)
     with contextlib.closing(sqlite3.connect(place / "collector" / "collector.db", isolation_level=None)) as connection:
-        (name,) = connection.execute(
-            "SELECT name FROM sqlite_master WHERE type = 'trigger' AND tbl_name = 'records' AND sql LIKE '%UPDATE%'"
+        name, guard = connection.execute(
+            "SELECT name, sql FROM sqlite_master WHERE type = 'trigger' AND sql LIKE '%UPDATE ON records%'"
         ).fetchone()
         connection.execute(f"DROP TRIGGER {name}")
         connection.execute("UPDATE records SET body = replace(body, 'secure', 'simulation') WHERE kind = 'draw'")
         assert connection.execute("SELECT changes()").fetchone() == (1,)
+        connection.execute(guard)
     content = json.loads((place / "policy.json").read_text())
     content["certificate"]["epsilon"] = 0.5
     (place / "policy.json").write_text(json.dumps(content))

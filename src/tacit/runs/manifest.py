@@ -137,7 +137,7 @@ def _digests(place: Path, kind: str) -> tuple[dict[str, str], list[str]]:
     """The digests of the files below a directory that tacit has a name for; and the other files."""
     found, unnamed = dict[str, str](), list[str]()
     for name, path in _files(place, ""):
-        if _kind(name, kind) is None:
+        if _kind(name, kind) is None or not path.is_file():
             unnamed.append(name)
         else:
             found[name] = sha256(path.read_bytes())
@@ -151,6 +151,8 @@ def _files(place: Path, before: str) -> Iterator[tuple[str, Path]]:
         if path.is_dir():
             if (path / DIGESTS).is_file():
                 yield f"{name}/{DIGESTS}", path / DIGESTS
+            elif path.is_symlink():  # it may lead around in a circle
+                yield name, path
             elif name != SIGNATURES:
                 yield from _files(path, f"{name}/")
         elif name != DIGESTS:

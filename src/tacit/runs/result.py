@@ -335,7 +335,10 @@ class Result:
     def trials(self) -> tuple[TrialResult, ...]:
         """What fresh users certify about the final policy of each seed: its value, and the baseline beside it."""
         parts = zip(self.arms, self.policies, self.seeds, strict=False)
-        return tuple(trial_of_run(self.config, *part) for part in parts)
+        try:
+            return tuple(trial_of_run(self.config, *part) for part in parts)
+        except ForeignCode:  # the baseline is a function of a file that was read
+            return ()
 
     def spread(self) -> Spread:
         """Simulation only: the final regret over the seeds."""

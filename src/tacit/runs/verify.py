@@ -197,13 +197,14 @@ def verify_run_directory(place: Path, *, key: str | Path | None = None, needed: 
     return judged(place, found, key, needed)
 
 
-def verify_file(place: Path, *, key: str | Path | None = None, needed: Require = ()) -> Verdict:
-    """Whether a single document is what it states, as far as it can be known without its directory."""
+def verify_file(place: Path, *, key: str | Path | None = None, needed: Require = (), unsigned: bool = False) -> Verdict:
+    """Whether a document is what it states, as far as it goes without a directory; `unsigned` asks for no key."""
     with complete_files(place):
         content = read_json(place)
         found = _document(place, content)
         found.sealed(content)
         found.looked_at.setdefault(place.name, "derived")
+        found.rests_on = "" if unsigned else found.rests_on
         return judged(place, found, key, needed)
 
 
@@ -253,8 +254,12 @@ def check_version(found: Findings, version: object) -> None:
     """The version that wrote a document is spelled as versions are, and is none that this one cannot know."""
     if not isinstance(version, str) or VERSIONS.fullmatch(version) is None:
         found.wrong.append("version must be that of a tacit, as in 0.8.0")
-    elif [int(one) for one in version.split(".")[:2]] > [int(one) for one in __version__.split(".")[:2]]:
+    elif _numbers(version) > _numbers(__version__):
         found.unknown.append(f"made by tacit {version}, which is newer than {__version__}")
+
+
+def _numbers(version: str) -> list[int]:
+    return [int(one) for one in re.findall(r"[0-9]+", version)[:3]]
 
 
 def check_digest(found: Findings, content: Mapping[str, Any]) -> None:
@@ -372,7 +377,10 @@ def _comparison(place: Path) -> Findings:
             found.wrong.append(f"{name} is missing")
             continue
         inner = _run(run)
-        found.wrong += [f"{name}: {line}" for line in (*inner.wrong, *signers_beside(run)[1])]
+        signers, forged = signers_beside(run)
+        other = [one.role for one in signers if one.digest != inner.digest]
+        forged += [f"the signature of its {role} is about something else" for role in other]
+        found.wrong += [f"{name}: {line}" for line in (*inner.wrong, *forged)]
         found.unknown += [f"{name}: {line}" for line in inner.unknown]
         found.looked_at |= {f"{name}/{file}": how for file, how in inner.looked_at.items()}
         if f"{name}/{DIGESTS}" not in found.looked_at:
@@ -402,6 +410,8 @@ def _certificate(content: Mapping[str, Any], stated: Mapping[str, Any]) -> Findi
     check_digest(found, content)
     terms = stated.get("terms")
     version = terms.get("version") if isinstance(terms, Mapping) else content.get("version")
+    if version is not None:
+        check_version(found, version)
     plain = without_seal(stated) if stated is content else stated
     config, beside = _from_command(str(content.get("command", ""))), dict[str, Any]()
     derived: Certificate | None = None
@@ -525,6 +535,7 @@ def _bundle(content: Mapping[str, Any]) -> Findings:
         found.compare(stated, as_stated(stated, parts.certificate, version), "certificate", version)
         require(_belongs(content, parts, config), "the policy must belong to its configuration", "another")
     found.not_derived += ["policy", "audit"]
+    found.rests_on = "nothing in it shows its policy"
     found.right = "its certificate is what its configuration gives"
     return found
 

@@ -23,13 +23,13 @@ from __future__ import annotations
 import os
 import sqlite3
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from importlib.metadata import EntryPoint
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from tacit.accounting.journal import Connection
+from tacit.accounting.journal import Connection, Writer
 from tacit.errors import InvalidInput, NotSupported, require
 from tacit.plugins import named
 from tacit.runs.storage import check_writable, writing_to
@@ -245,6 +245,20 @@ ISSUER: Final = (
     *append_only("issued"),
 )
 """What an issuer of tokens has signed for whom (`tacit.service.tokens.token_issuer`)."""
+
+
+def doubts_about_layout(connection: Connection, kind: str) -> list[str]:
+    """What SQLite would keep or do beside what tacit lays out: tables, views, and triggers that are code."""
+    laid = "SELECT type, name, tbl_name, sql FROM sqlite_master"
+    with closing(sqlite3.connect(":memory:")) as fresh:
+        for statement in TABLES[kind]:
+            fresh.execute(str(statement))
+        if kind == "collector":
+            Writer(fresh).prepare()
+        expected = set(fresh.execute(laid))
+    other = sorted({row[1] for row in expected.symmetric_difference(connection.execute(laid).fetchall())})
+    return [f"{FILES[kind]} is not laid out as tacit does it: {', '.join(other[:3])}"] if other else []
+
 
 WAIT_SECONDS: Final = 60.0
 STRICT_SINCE: Final = (3, 37)

@@ -291,6 +291,7 @@ def _check_alone(found: Findings, content: Mapping[str, Any]) -> dict[str, Any]:
     again = request.planned(payloads, certificate)
     if "comparison" in stated:
         again = replace(again, comparison=_compared(stated["comparison"], again))
+        found.secure = found.secure or (again.comparison is not None and again.comparison.certificate.release)
     gives = {**learned_to_dict(again), "version": version, "certificate": derived}
     if again.comparison is not None:
         inner = stated["comparison"]["certificate"]

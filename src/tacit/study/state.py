@@ -127,8 +127,11 @@ class _Reader:
         known = known and (package != "tacit" or f"{inside}.".startswith(tuple(f"{one}." for one in FOLDERS)))
         require(known, f"types of a state must be of {', '.join(self.packages)}", name)
         kind = getattr(importlib.import_module(module), qualname, None)
-        fits = isinstance(kind, type) and (
-            (issubclass(kind, tuple) and hasattr(kind, "_fields")) if tuple_wanted else is_dataclass(kind)
+        # Not what the module imports from elsewhere.
+        fits = (
+            isinstance(kind, type)
+            and kind.__module__ == module
+            and ((issubclass(kind, tuple) and hasattr(kind, "_fields")) if tuple_wanted else is_dataclass(kind))
         )
         require(fits, "types of a state must be named tuples or dataclasses", name)
         return kind

@@ -45,7 +45,7 @@ from tacit.study.bundle import FORMAT as BUNDLE
 from tacit.study.bundle import Bundle, believed
 from tacit.study.collector import PEOPLE, Collector
 from tacit.study.contract import GENESIS_HEAD, Head, certificate_under, parts_of, rung_of
-from tacit.study.databases import FILES
+from tacit.study.databases import FILES, doubts_about_layout
 from tacit.study.design import FORMAT as DESIGNED
 from tacit.study.learn_files import POLICIES, is_learned, verify_learned
 from tacit.study.record import ENTRIES, FORMAT, FORMAT_VERSION, named_policy, replayed, require_exported
@@ -72,6 +72,7 @@ COLLECTED: Final = (
 """What a collector's signature is about: everything but reports and people."""
 RUNNING: Final = ("-wal", "-shm", "-journal")
 """Ends of the files that SQLite has beside a database while it is open."""
+LOG: Final = "the log that it starts from"
 SECRETS: Final = ("batches", "bearer", "dashboard", "keys", "issuer-keys.json", "keys-issuer.json", "sealing")
 """What a service keeps beside its study: keys, and batches until they are opened."""
 
@@ -166,6 +167,7 @@ def verify_study(
         steps = replayed(study)
         found.right = f"its design keeps the claim, and {steps} steps follow from the releases"
     found.not_derived += ["releases", "the coins that it began with", "reasons of stages that were given up"]
+    found.not_derived += [] if getattr(study.design, "start", None) is None else [LOG]
     return judged(place, found, key, needed)
 
 
@@ -182,6 +184,7 @@ def _study_files(found: Findings, place: Path, study: Study) -> None:
         found.looked_at[DESIGN] = "derived"
     with study.store.reading() as connection:
         rows = _rows_digest(connection, TABLES)
+        found.wrong += doubts_about_layout(connection, "study")
         asked = connection.execute("SELECT stage, question, bytes FROM bundle").fetchall()
     written = {f"bundle-{stage}-{question}.json": bytes(data) for stage, question, data in asked}
     for path in sorted(place.iterdir()):
@@ -234,6 +237,7 @@ def verify_collector(
     with collector.store.reading() as connection:
         released = [bytes(row[0]) for row in connection.execute("SELECT bytes FROM outbox ORDER BY charge")]
         rows = _rows_digest(connection, COLLECTED)
+        found.wrong += doubts_about_layout(connection, "collector") if database is None else []
     parsed = [ReleasePayload.parse(data) for data in released]
     _parties(found, [one.examined for one in parsed], [bool(one.signature) for one in parsed])
     found.secure = any(one.noise == "secure" for one in parsed)
@@ -252,7 +256,7 @@ def verify_collector(
         if path.name not in (*derived, *SECRETS, SIGNATURES, *(name + end for end in RUNNING)):
             found.wrong.append(f"{path.name} is no file of a collector")
     found.digest = digest({"format": "tacit-manifest", "kind": "collector", "files": {name: rows}})
-    found.not_derived += ["reports and people, which are scrubbed", "policies of bundles that are not signed"]
+    found.not_derived += ["reports, which are scrubbed", "who has taken part", "policies of unsigned bundles"]
     return judged(place, found, key, needed)
 
 
@@ -262,6 +266,7 @@ def _require_asked(collector: Collector, released: Mapping[tuple[int, int], Rele
         asked = connection.execute("SELECT stage, number, bundle, charge, head FROM question").fetchall()
         stages = connection.execute("SELECT number, slot, questions, state, n FROM stage ORDER BY number").fetchall()
         counts = dict(connection.execute("SELECT stage, count(*) FROM report GROUP BY stage").fetchall())
+        people = dict(connection.execute("SELECT stage, count(*) FROM participation GROUP BY stage").fetchall())
         commits = {one.head for one in released.values()} | {GENESIS_HEAD}
         drawn = dict(connection.execute("SELECT number, digest FROM records WHERE kind = 'draw'").fetchall())
         reports = connection.execute("SELECT value FROM meta WHERE name = 'reports'").fetchone()[0]
@@ -281,6 +286,8 @@ def _require_asked(collector: Collector, released: Mapping[tuple[int, int], Rele
     for stage, slot, questions, state, n in stages:
         all_of = [one for place, one in released.items() if place[0] == stage]
         fits.append((slot, questions) == firsts.get(stage) and (state == "released") == (len(all_of) == questions))
+        given_back = state == "void" and stage not in people  # of a stage that was not paid
+        fits.append(given_back or people.get(stage, 0) == counts.get(stage, 0))
         fits.append(n is None or n == rung_of(ladder, counts.get(stage, 0)))
         fits.append(all(one.people == n for one in all_of))
     require(all(fits), "stages and questions must be what their bundles and releases say", "others")
@@ -320,6 +327,10 @@ def verify_design(path: str | Path, *, key: str | Path | None = None, needed: Re
     with found.deriving("it keeps no claim"):
         design = study_parts.read_design(content)
         found.compare(content, design.to_dict(), "design", __version__)
+        check_version(found, content["version"])
+        if (start := getattr(design, "start", None)) is not None:
+            found.secure = start.noise == "secure"
+            found.not_derived.append(LOG)
         found.right = f"its channels follow from its other entries. {parts_of(design).certificate.verdict}"
     return judged(place, found, key, needed)
 
@@ -330,6 +341,8 @@ def _rest(found: Findings, place: Path, why: str) -> None:
         found.rests_on = why
     elif not (study := verify_study(place.parent)).true:
         found.unknown.append(f"its study is {study.outcome}: {study.why}")
+    elif study.looked_at.get(place.name) != "derived":  # a name that is skipped there
+        found.rests_on = why
 
 
 def _policy(place: Path) -> Findings:
