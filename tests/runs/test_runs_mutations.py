@@ -31,6 +31,7 @@ from tacit.cli import main
 from tacit.documents import json_values, vouched, without_seal
 from tacit.errors import TacitError
 from tacit.policies.named import NamedPolicy
+from tacit.randomness import SimulationNoise, seed_streams
 from tacit.runs.comparison import Run, run_comparison
 from tacit.runs.config import RunConfig
 from tacit.runs.manifest import DIGESTS, sha256, write_manifest
@@ -111,12 +112,14 @@ def a_study(place: Path) -> Path:
         data = study.plan()
         collector.open(data)
         for i in range(4):
-            device = Device(None, **REHEARSAL)
+            source = seed_streams(10 * stage + i)
+            device = Device(None, **REHEARSAL, noise=SimulationNoise(source.noise), rng=source.learner)
             device.accept(data)
             lived = {"states": [i % 2, 0, 1], "actions": [i % 2, 1], "rewards": [1, 0]}
             collector.add(device.report(lived), f"person {stage} {i}")
         collector.close()
         study.take(collector.release(study.head), inspected=True)
+        export_policy(study, place / f"policy-{stage}.json")
         (place / "study" / f"bundle-{stage + stage}-0.json").write_bytes(data)
     study.plan()
     export_policy(study, place / "study" / "policy.json")
@@ -379,7 +382,9 @@ def test_an_exchanged_policy_beside_its_study_is_found(tmp_path):
         "format_version": {"format_version": True},
         "people": {"releases": [{**row, "people": 5} for row in content["releases"]]},
         "the first release alone": {"releases": content["releases"][:1]},
+        "an earlier policy": {"policy": json.loads((tmp_path / "policy-0.json").read_text())["policy"]},
     }
+    assert changes["an earlier policy"]["policy"] != content["policy"]
     assert passes(place)
     for name, change in changes.items():
         for edited in (vouched({**without_seal(content), **change}), {**without_seal(content), **change}):

@@ -19,7 +19,8 @@ import tacit
 from tacit.cli import main
 from tacit.errors import InvalidInput, NotSupported
 from tacit.runs import storage_paths
-from tacit.runs.storage_paths import TEMPORARY, resolve_location, write_whole
+from tacit.runs.manifest import write_beside
+from tacit.runs.storage_paths import TEMPORARY, resolve_location, write_private, write_whole
 
 SMALL = {"environment": "random-mdp", "learner": "psrl", "episodes": 300, "checkpoints": 12, "workers": 1}
 ASKED = ["run", "--environment", "random-mdp", "--learner", "psrl", "--episodes", "300", "--checkpoints", "12"]
@@ -215,13 +216,14 @@ def test_paths_of_this_machine_need_nothing(monkeypatch, tmp_path):
     assert storage_paths.is_local(resolve_location("a/b"))
 
 
-def test_a_pipe_is_written_to_and_not_replaced(tmp_path):
+@pytest.mark.parametrize("write", [write_whole, write_private, write_beside])
+def test_a_pipe_is_written_to_and_not_replaced(tmp_path, write):
     """As the null device is: a rename would put a file in its place."""
     place = tmp_path / "pipe"
     os.mkfifo(place)
     reader = os.open(place, os.O_RDONLY | os.O_NONBLOCK)
     try:
-        write_whole(place, b"content")
+        write(place, b"content")
         assert os.read(reader, 99) == b"content"
         assert stat.S_ISFIFO(place.stat().st_mode)
     finally:

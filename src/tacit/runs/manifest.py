@@ -24,7 +24,7 @@ from typing import Any, Final
 from tacit.documents import digest
 from tacit.errors import InvalidInput, require
 from tacit.runs.signature import SIGNATURES
-from tacit.runs.storage_paths import json_bytes, read_json, write_json, write_together
+from tacit.runs.storage_paths import json_bytes, read_json, write_json, write_together, write_whole
 
 DIGESTS: Final = "digests.json"
 FORMAT: Final = "tacit-manifest"
@@ -91,7 +91,7 @@ def write_beside(path: Path, content: bytes) -> None:
             signed, hint = (place / SIGNATURES).exists(), "write it elsewhere with --out"
             require(not signed, f"{place} must not change: it is signed", "a new figure or page", hint)
             listing.append((place, read_json(place / DIGESTS)))
-    write_together(path.parent, {path.name: content})
+    write_whole(path, content)
     for place, manifest in listing:
         files = {name: one["sha256"] for name, one in manifest["files"].items()}
         name = path.relative_to(place).as_posix()

@@ -174,10 +174,15 @@ def make_directory(path: Path) -> None:
 
 def write_whole(path: Path, content: bytes) -> None:
     """Write a file, completely or not at all (P1); devices and pipes are written to, never replaced."""
-    if is_local(path) and path.exists() and not path.is_file() and not path.is_dir():
+    if _is_device(path):
         path.write_bytes(content)
     else:
         write_together(path.parent, {path.name: content})
+
+
+def _is_device(path: Path) -> bool:
+    """Whether this is a device or pipe."""
+    return is_local(path) and path.exists() and not path.is_file() and not path.is_dir()
 
 
 def write_together(directory: Path, files: Mapping[str, bytes]) -> None:
@@ -232,6 +237,9 @@ def _put_whole(path: Any, content: bytes) -> None:
 
 def write_private(path: Path, content: bytes) -> None:
     """Replace a file of this machine by one that only its owner reads (P3); a new directory is private, too."""
+    if _is_device(path):
+        path.write_bytes(content)
+        return
     with writing_to(path.parent):
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         # mkstemp makes files of mode 0600, and a rename keeps that.

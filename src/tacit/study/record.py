@@ -13,7 +13,7 @@ V1  `replayed` runs the learner again, from its first coins, over the stored rel
 from __future__ import annotations
 
 from collections.abc import Mapping
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
@@ -87,22 +87,31 @@ def _exported(study: Study, policy: AnyPolicy, *, killed: bool) -> NamedPolicy |
 
 
 def require_exported(study: Study, content: Mapping[str, Any]) -> None:
-    """Raise unless an exported policy is what this study had learned after one of its steps."""
+    """Raise unless an exported policy is what this study had learned from the releases that it lists."""
     parts, status = study.parts, study.status()
     with study.store.reading() as connection:
-        steps = connection.execute("SELECT belief, plan, memory, coins FROM belief ORDER BY step DESC").fetchall()
+        steps = connection.execute("SELECT kind, belief, plan, memory, coins FROM belief ORDER BY step").fetchall()
         taken = connection.execute("SELECT bytes FROM release ORDER BY charge").fetchall()
+        held = {tuple(row) for row in connection.execute("SELECT stage, question FROM quarantine")}
     heads = [ReleasePayload.parse(bytes(row[0])).head.text for row in taken]
     listed = content["study"] == study.design.digest and content["head"] in heads
-    listed = listed and same(content["releases"], status["releases"][: heads.index(content["head"]) + 1])
-    require(listed, "a policy must list the releases of its study up to its head", "others")
+    most = heads.index(content["head"]) + 1 if listed else 0
+    require(
+        listed and same(content["releases"], status["releases"][:most]),
+        "a policy must list the releases of its study up to its head",
+        "others",
+    )
+    # A release that was quarantined is listed, and not learned from until it was inspected.
+    least = most - ((status["releases"][most - 1]["stage"], status["releases"][most - 1]["question"]) in held)
+    seen = accumulate(row[0] in ("take", "void") for row in steps)
+    rows = [row[1:] for row, releases in zip(steps, seen, strict=True) if least <= releases <= most]
     killed = content["policy"]["killed"]
-    minds = (LearnerState.read(row, packages_of(parts.learner, *parts.channels)) for row in steps)
+    minds = (LearnerState.read(row, packages_of(parts.learner, *parts.channels)) for row in rows)
     learned = (_exported(study, study.policy_of(mind), killed=killed) for mind in minds if mind.plan is not None)
     wanted = (not killed or status["state"] == "ended") and any(
         same(content["policy"], json_values(one.to_dict())) for one in learned
     )
-    require(wanted, "a policy must be one that its study learned", "another")
+    require(wanted, "a policy must be one that its study learned from these releases", "another")
 
 
 def named_policy(design: Design, policy: AnyPolicy, *, killed: bool) -> NamedPolicy | FeaturePolicy:
